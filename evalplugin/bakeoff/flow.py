@@ -74,7 +74,8 @@ def read_data(bakeoff: Bakeoff, *, cached: bool = True) -> None:
     bakeoff.prepared = workspace.prepare(cached=cached)
     for feature in bakeoff.features:
         feature.with_data(bakeoff)
-    bakeoff.jobs = workspace.jobs(bakeoff.prepared)
+    with workspace.observer.progress("plan the tasks"):
+        bakeoff.jobs = workspace.jobs(bakeoff.prepared)
     report_seeds(workspace, bakeoff.jobs)
     for feature in bakeoff.features:
         feature.with_jobs(bakeoff)
@@ -85,7 +86,8 @@ def _plan(bakeoff: Bakeoff) -> None:
     workspace = bakeoff.workspace
     config, experiment = workspace.config, workspace.experiment
     bakeoff.inputs = workspace.look_up_inputs(bakeoff.jobs)
-    asked = fingerprints_of(config, bakeoff.prepared, experiment, workspace.uri)
+    with workspace.observer.progress("hash the data"):
+        asked = fingerprints_of(config, bakeoff.prepared, experiment, workspace.uri)
     bakeoff.plan = plan_of(config, experiment, inputs_of(config, asked))
     bakeoff.header = Header(
         bakeoff.plan.id, asked, bakeoff.inputs, time.time(), workspace.fresh, tuple(bakeoff.command)

@@ -20,7 +20,10 @@ from evalplugin.workspace import Workspace
 def load_results(workspace: Workspace, jobs: Sequence[Job], *, of: str = "") -> None:
     """Fill jobs with cached results, and report their number; ``of`` names the jobs in the report."""
     cache, observer = workspace.cache, workspace.observer
-    load_cached(jobs, cache)
+    if not jobs:
+        return
+    with observer.progress("look for stored results"):
+        load_cached(jobs, cache)
     to_run = [job for job in jobs if not job.failed]
     tasks, cached = sum(len(job.tasks) for job in to_run), sum(len(job.done) for job in to_run)
     if cached:
@@ -70,6 +73,7 @@ def run_tasks(bakeoff: Bakeoff, runs: ModelRuns) -> tuple[ModelResult, ...]:
             workspace.cache,
             starting=lambda number: runs.start(jobs[number]),
             task_ended=show,
+            observer=observer,
         )
         for number, result in finished:
             runs.finish(number, result)

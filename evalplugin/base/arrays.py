@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import fields
+from itertools import pairwise
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -14,6 +16,7 @@ Codes: TypeAlias = npt.NDArray[np.int32]  # of users or items: positions in a vo
 Flags: TypeAlias = npt.NDArray[np.bool_]
 Factors: TypeAlias = npt.NDArray[np.floating[Any]]  # rows of users or items
 
+_BLOCK_ENTRIES = 2**16  # whose temporaries stay in the cache
 NO_ITEM = -1  # the code in the places of a list that has no item there
 
 
@@ -52,6 +55,14 @@ def row_entries(indptr: Ints, rows: npt.NDArray[np.integer[Any]]) -> tuple[Ints,
     row = np.repeat(np.arange(len(rows)), counts)
     before = np.cumsum(counts) - counts
     return np.arange(len(row)) + np.repeat(start - before, counts), row
+
+
+def row_blocks(indptr: Ints) -> Iterator[tuple[int, int]]:
+    """Yield the first row, and the one behind the last, of blocks of compressed sparse rows, none without entries."""
+    first = np.searchsorted(indptr, np.arange(0, indptr[-1], _BLOCK_ENTRIES))
+    for low, high in pairwise(np.unique([*first, len(indptr) - 1]).tolist()):
+        if indptr[low] < indptr[high]:
+            yield low, high
 
 
 def search(known: npt.NDArray[Any], wanted: npt.NDArray[Any]) -> tuple[Ints, Flags]:

@@ -11,6 +11,7 @@ import numpy as np
 from evalplugin.base.arrays import Ints, position_in_row
 from evalplugin.base.libraries import pa, pd
 from evalplugin.data import Interactions
+from evalplugin.data.interactions import rows_by_time
 
 FOLD = "fold"  # the column of the numbers of folds, in tables of several of them
 HISTORY = 20  # latest interactions of each user in the train data
@@ -70,11 +71,12 @@ def _latest(train: Interactions | None, test: Interactions) -> Ints:
     tested = np.bincount(test.user, minlength=test.n_users) > 0
     if not np.array_equal(train.users, test.users):
         tested = pd.Index(train.users).isin(test.users[tested])
-    rows = np.flatnonzero(tested[train.user])
-    time = rows if (times := train.time) is None else times[rows]
+    start, by_time = rows_by_time(train)
+    counts = np.minimum(np.diff(start), HISTORY) * tested
+    user = np.repeat(np.arange(train.n_users), counts)
     # Equal times: the later row first.
-    rows = rows[np.lexsort((-rows, -time, train.user[rows]))]
-    return rows[position_in_row(train.user[rows], train.n_users) < HISTORY]
+    rows: Ints = by_time[start[user + 1] - 1 - position_in_row(user, train.n_users)].astype(np.int64)
+    return rows
 
 
 def _table(data: Interactions, rows: Ints) -> pa.Table:

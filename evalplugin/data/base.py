@@ -11,8 +11,9 @@ from typing import Any, ClassVar
 import numpy as np
 import platformdirs
 
-from evalplugin.base.arrays import Flags, Ints, search
+from evalplugin.base.arrays import Flags, Ints
 from evalplugin.base.errors import DataError
+from evalplugin.base.libraries import sparse
 from evalplugin.base.units import plural
 from evalplugin.components.registry import Component, Registry
 from evalplugin.data.interactions import Interactions, joined
@@ -170,8 +171,16 @@ class Split:
 
     def shared_pairs(self, part: Interactions) -> Ints:
         """Return the pairs of the test data that a part has too, as numbers: see ``Interactions.pairs``."""
-        known, test = part.pairs(), self.test.pairs()
-        return test[search(known, test)[1]]
+        known, test = (
+            sparse.csr_array(
+                (np.ones(len(data), dtype=np.bool_), data.rows.item, data.rows.indptr),
+                shape=(data.n_users, data.n_items),
+            )
+            for data in (part, self.test)
+        )
+        user, item = known.multiply(test).nonzero()
+        pairs: Ints = user.astype(np.int64) * part.n_items + item
+        return pairs
 
     def _refuse_overlap(self, part: Interactions, name: str) -> None:
         both = self.shared_pairs(part)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from evalplugin.base.arrays import Codes, Flags, Ints, ReadOnlyArrays
+from evalplugin.base.arrays import Codes, Flags, Ints, ReadOnlyArrays, row_blocks
 from evalplugin.base.errors import DataError
 from evalplugin.base.libraries import pd, sparse
 from evalplugin.data.attributes import Attributes
@@ -114,6 +114,11 @@ class Interactions(ReadOnlyArrays):
     @cached_property
     def rows(self) -> Rows:
         """The interactions by user, each user's items in ascending order of code."""
+        if not self.repeats:
+            matrix = self._by_pair(self.rating)
+            return Rows(
+                matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32, copy=False), matrix.data
+            )
         order = self.by_pair()
         ends = np.cumsum(np.bincount(self.user, minlength=self.n_users), dtype=np.int64)
         return Rows(np.r_[0, ends], self.item[order], self.rating[order])
@@ -123,12 +128,16 @@ class Interactions(ReadOnlyArrays):
         if self.repeats:
             time = () if (times := self.time) is None else (times,)
             return np.lexsort((*time, self.rating, self.item, self.user))
-        # Building a sparse matrix is a counting sort: several times faster than sorting by user and item.
-        pairs = (self.user, self.item)
-        matrix = sparse.coo_array((np.arange(len(self)), pairs), shape=(self.n_users, self.n_items)).tocsr()
-        matrix.sort_indices()
-        order: Ints = matrix.data
+        order: Ints = self._by_pair(np.arange(len(self))).data
         return order
+
+    def _by_pair(self, values: npt.NDArray[Any]) -> Any:
+        """Return values of the pairs, each of which occurs once, as a sparse matrix of users and items, in order."""
+        # Building it is a counting sort: several times faster than sorting by user and item.
+        shape = (self.n_users, self.n_items)
+        matrix = sparse.coo_array((values, (self.user, self.item)), shape=shape).tocsr()
+        matrix.sort_indices()
+        return matrix
 
     def pairs(self) -> Ints:
         """Return user and item of every interaction as one number, user * n_items + item, ascending: int64 (m,)."""
@@ -139,6 +148,11 @@ class Interactions(ReadOnlyArrays):
     def item_counts(self) -> Ints:
         """Number of interactions of each item, its popularity: int64 (n_items,)."""
         return np.bincount(self.item, minlength=self.n_items)
+
+    @cached_property
+    def active_users(self) -> Codes:
+        """The users with interactions, ascending: int32 codes."""
+        return np.flatnonzero(self.rows.counts).astype(np.int32)
 
     @property
     def from_events(self) -> bool:
@@ -224,10 +238,10 @@ class Interactions(ReadOnlyArrays):
 
     def in_order(self) -> Interactions:
         """Return the interactions with each user's in order of time, at the places that this user's rows have."""
-        if (time := self.time) is None:
+        if self.timestamp is None:
             return self
         order = np.empty(len(self), dtype=np.int64)
-        order[np.argsort(self.user, kind="stable")] = np.lexsort((time, self.user))
+        order[rows_by_code(self.user, self.n_users)[1]] = rows_by_time(self)[1]
         return self.select(order)
 
     def merged(self, *, first: bool = False) -> Interactions:
@@ -423,16 +437,16 @@ class _Groups:
     @classmethod
     def of(cls, data: Interactions) -> _Groups | None:
         """Return the groups of the rows; None if each is a pair of its own."""
+        if data.part is None and len(data.rows.item) == len(data):  # a sparse matrix has each pair once
+            return None
+        # The cheap check found duplicates; from here on the order of the rows matters too.
         pair = data.user.astype(np.int64) * len(data.items) + data.item
         if data.part is not None:
             pair = pair * len(data.parts) + data.part
-        ordered = np.sort(pair)
-        if not (ordered[1:] == ordered[:-1]).any():
-            return None
-        # The cheap check found duplicates; from here on the order of the rows matters too.
         order = np.argsort(pair, kind="stable")
         ordered = pair[order]
-        return cls(order, np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]]))
+        start = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
+        return cls(order, start) if len(start) < len(order) else None
 
     @property
     def surplus(self) -> int:
@@ -519,3 +533,37 @@ def rows_by_code(codes: Codes, n: int) -> tuple[Ints, npt.NDArray[np.integer[Any
         (np.ones(len(codes), dtype=np.bool_), (codes, row)), shape=(n, len(codes))
     ).tocsr()
     return matrix.indptr.astype(np.int64), matrix.indices
+
+
+def rows_by_time(
+    data: Interactions,
+    tied: Callable[[npt.NDArray[np.integer[Any]]], tuple[npt.NDArray[Any], ...]] | None = None,
+) -> tuple[Ints, npt.NDArray[np.integer[Any]]]:
+    """Return where each user starts, int64 (n_users + 1,), in the row numbers (m,) by user and time, which follow.
+
+    Args:
+        data: With times; without, each user's rows are in their order.
+        tied: Returns keys, the last one first, of rows whose users and times are equal; None: they are in their order.
+    """
+    start, rows = rows_by_code(data.user, data.n_users)
+    if (times := data.time) is None:
+        return start, rows
+    for low, high in (start[[*users]] for users in row_blocks(start)):
+        of_block = rows[low:high]
+        user, time = data.user[of_block].astype(np.int64), times[of_block]
+        user -= user[0]
+        earliest = int(time.min())
+        span = int(time.max()) - earliest + 1
+        if span * (int(user[-1]) + 1) < 2**63:
+            key = user * span + (time - earliest)
+        else:  # their places in order take fewer bits
+            key = user * len(time) + np.unique(time, return_inverse=True)[1]
+        order = np.argsort(key, kind="stable")
+        of_block, key = of_block[order], key[order]
+        again = key[1:] == key[:-1]
+        if tied is not None and again.any():
+            equal = np.flatnonzero(np.r_[False, again] | np.r_[again, False])
+            among = of_block[equal]
+            of_block[equal] = among[np.lexsort((*tied(among), key[equal]))]
+        rows[low:high] = of_block
+    return start, rows

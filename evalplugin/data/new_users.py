@@ -12,7 +12,7 @@ from evalplugin.base.arrays import Flags
 from evalplugin.base.errors import DataError, ParameterError, Problem
 from evalplugin.data.base import Split, Splitter, split
 from evalplugin.data.interactions import Interactions
-from evalplugin.data.splits import by_time, draw, positions_in_user, shuffled, tied_cuts, users_with
+from evalplugin.data.splits import draw, places_from_end, positions_in_user, shuffled, tied_cuts, users_with
 
 _BEFORE_LAST_N = "before_last_n"
 
@@ -117,7 +117,7 @@ class NewUsers(Splitter):
         """Return which interactions are the truth (m,), and a note on cuts among equal times."""
         counts = data.rows.counts
         if self.n is not None:
-            from_end = counts[data.user] - positions_in_user(data, by_time(data, "new_users", rng))
+            from_end = places_from_end(data, "new_users", rng)
             return drawn[data.user] & (from_end <= self.n), tied_cuts(data, drawn, from_end, self.n)
         # The number of the others is rounded, halves down: 1 - 0.9 is less than 0.1.
         n_told = np.ceil(float(self.fold_in) * counts - 0.5).astype(np.int64)

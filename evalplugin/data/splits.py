@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 from pydantic import Field
 
 from evalplugin.base.arrays import Flags, Ints
 from evalplugin.base.errors import DataError
 from evalplugin.base.seeding import hashed_ids, mixed
 from evalplugin.data.base import Split, Splitter, split
-from evalplugin.data.interactions import Interactions, rows_by_code
+from evalplugin.data.interactions import Interactions, rows_by_code, rows_by_time
 
 ColdRule = Annotated[
     Literal["keep", "drop"],
@@ -105,7 +106,7 @@ class LastN(Splitter):
     def split(self, data: Interactions, rng: np.random.Generator) -> list[Split]:
         """Return one fold."""
         tested, notes = users_with(data, self.n + self.min_train, "last_n")
-        from_end = data.rows.counts[data.user] - positions_in_user(data, by_time(data, "last_n", rng))
+        from_end = places_from_end(data, "last_n", rng)
         notes += tied_cuts(data, tested, from_end, self.n)
         return [held_out(data, tested[data.user] & (from_end <= self.n), self.cold, notes=notes)]
 
@@ -148,8 +149,11 @@ class SampleUsers(Splitter):
                 parameter="n_users",
             )
         last = self.hold == "last"
-        order = by_time(data, "sample_users", rng) if last else shuffled(data, rng)
-        from_end = data.rows.counts[data.user] - positions_in_user(data, order)
+        from_end = (
+            places_from_end(data, "sample_users", rng)
+            if last
+            else data.rows.counts[data.user] - positions_in_user(data, shuffled(data, rng))
+        )
         notes += tied_cuts(data, drawn, from_end, self.n) if last else []
         return [held_out(data, drawn[data.user] & (from_end <= self.n), self.cold, notes=notes)]
 
@@ -229,16 +233,26 @@ def shuffled(data: Interactions, rng: np.random.Generator) -> Ints:
     return data.by_pair()[rng.permutation(len(data))]
 
 
-def by_time(data: Interactions, name: str, rng: np.random.Generator) -> Ints:
-    """Return the rows from the earliest to the latest, equal times by a hash of seed, user and item: int64 (m,)."""
-    time = times_of(data, name)
+def places_from_end(data: Interactions, name: str, rng: np.random.Generator) -> Ints:
+    """Return the place of each interaction within its user, from 1 for the latest: int64 (m,).
+
+    Equal times are ordered by a hash of seed, user and item.
+    """
+    times_of(data, name)
     # The seed alone: the stream of ``rng`` depends on all pairs, and a further row would reorder ties elsewhere.
     seed = rng.bit_generator.seed_seq.entropy  # type: ignore[attr-defined]
     user = hashed_ids(data.users, seed, "times", "user")
     item = hashed_ids(data.items, seed, "times", "item")
-    place = mixed(user[data.user] ^ item[data.item])
-    # Events of one pair at one time differ by their ratings alone.
-    return np.lexsort((data.rating, place, time) if data.events else (place, time))
+
+    def tied(rows: npt.NDArray[np.integer[Any]]) -> tuple[npt.NDArray[Any], ...]:
+        place = mixed(user[data.user[rows]] ^ item[data.item[rows]])
+        # Events of one pair at one time differ by their ratings alone.
+        return (data.rating[rows], place) if data.events else (place,)
+
+    start, by_time = rows_by_time(data, tied)
+    places = np.empty(len(data), dtype=np.int64)
+    places[by_time] = np.repeat(start[1:], np.diff(start)) - np.arange(len(data))
+    return places
 
 
 def tied_cuts(data: Interactions, tested: Flags, from_end: Ints, n: int) -> list[str]:

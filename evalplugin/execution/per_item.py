@@ -12,6 +12,8 @@ from evalplugin.data import Split
 from evalplugin.metrics.relevance import Relevance
 from evalplugin.models.selection import TopN
 
+_LISTS = 2**12  # that are looked through at a time
+
 
 def items_table(lists: Sequence[TopN], splits: Sequence[Split], relevance: Relevance) -> pa.Table:
     """Return one row for each item that a list or a relevant truth has, in the order of ids, as int64 counts.
@@ -37,12 +39,16 @@ def items_table(lists: Sequence[TopN], splits: Sequence[Split], relevance: Relev
 def _counts(top_n: TopN, split: Split, relevance: Relevance) -> pd.DataFrame:
     """Return the counts of one fold, of all items that it knows."""
     n_items, test = split.train.n_items, split.test.select(np.flatnonzero(relevance.of(split.test.rating)))
-    place = top_n.item != NO_ITEM
-    item, user = top_n.item[place], np.repeat(top_n.user, place.sum(axis=1)).astype(np.int64)
-    wanted = np.sort(test.user.astype(np.int64) * n_items + test.item)
-    _, is_hit = search(wanted, user * n_items + item)
-    hit = item[is_hit]
-    listed, truth, hits = (np.bincount(items, minlength=n_items) for items in (item, test.item, hit))
-    counts = {"train": split.train.item_counts, "truth": truth, "listed": listed, "hit": hits}
+    row, has_list = search(top_n.user, test.user)
+    found = [  # pairs of the truth
+        some[(top_n.item[row[some]] == test.item[some, None]).any(axis=1)]
+        for some in np.array_split(np.flatnonzero(has_list), len(test) // _LISTS + 1)
+    ]
+    hit = test.item[np.concatenate(found)]
+    truth, hits = (np.bincount(items, minlength=n_items) for items in (test.item, hit))
+    listed = np.zeros(n_items + 1, dtype=np.int64)  # 0: of no item
+    for some in range(0, len(top_n), _LISTS):
+        listed += np.bincount(top_n.item[some : some + _LISTS].ravel() - NO_ITEM, minlength=n_items + 1)
+    counts = {"train": split.train.item_counts, "truth": truth, "listed": listed[1:], "hit": hits}
     columns = {name: of_items.astype(np.int64) for name, of_items in counts.items()}
     return pd.DataFrame({"item": split.train.items, **columns})

@@ -49,6 +49,8 @@ Result = TaskResult | TaskFailure
 # Runs numbered and labelled tasks; yields the number and the result of each as it ends.
 TaskExecutor = Callable[[Iterable[tuple[int, str, Task]]], Generator[tuple[int, Result]]]
 
+_SILENT = Observer()
+
 
 @dataclass(frozen=True)
 class PreparedData:
@@ -404,6 +406,7 @@ def results_of(
     cache: StepCache | None = None,
     starting: Callable[[int], None] = lambda job: None,
     task_ended: Callable[[], None] = lambda: None,
+    observer: Observer = _SILENT,
 ) -> Iterator[tuple[int, ModelResult]]:
     """Yield the number and the result of each job as soon as all its tasks are done; a failure is part of the result.
 
@@ -413,6 +416,7 @@ def results_of(
         cache: Stores each new result; None: results are not cached.
         starting: Receives the number of each job before anything is computed for it.
         task_ended: Called after each task, before its job is yielded.
+        observer: Shows the storing of results.
     """
     for number, job in enumerate(jobs):
         if job.ended:
@@ -440,12 +444,14 @@ def results_of(
             number, place = started[task_number]
             job = jobs[number]
             job.running -= 1
-            if cache is not None:
-                result = stored(cache, job.name(place), job.tasks[place], result)
-            job.done[place] = result
+            with observer.progress(f"store {job.label(place)}"):
+                if cache is not None:
+                    result = stored(cache, job.name(place), job.tasks[place], result)
+                job.done[place] = result
+                finished = _result_of(job) if job.ended else None
             task_ended()
-            if job.ended:
-                yield number, _result_of(job)
+            if finished is not None:
+                yield number, finished
 
 
 def stored(cache: StepCache, name: str, task: Task, result: Result) -> Result:

@@ -183,7 +183,7 @@ class Work:
 
     def make_lists(self, model: Recommender) -> TaskLists:
         """Return the lists of the test users and the predictions for the test data, without costs."""
-        users = np.unique(self._task.split.test.user)
+        users = self._task.split.test.active_users
         with self._observer.progress(f"recommend {self._label}", len(users)) as advance:
             top_n = self._recommend(model, users, advance)
         with self._watch.time("score_seconds"):

@@ -54,13 +54,17 @@ class TopN(ReadOnlyArrays):
     def to_table(self, data: Interactions) -> pa.Table:
         """Return the lists as a table of raw ids: user, item, rank (from 1), score; one row a listed item."""
         listed = self.item != NO_ITEM
-        row, position = np.nonzero(listed)
+        ranks = np.broadcast_to(np.arange(1, self.n + 1, dtype=np.int32), listed.shape)
+        # The table of full lists shares the memory of the scores.
+        item, rank, score = (
+            values.ravel() if listed.all() else values[listed] for values in (self.item, ranks, self.score)
+        )
         return pa.table(
             {
-                "user": pa.array(data.users[self.user[row]]),
-                "item": pa.array(data.items[self.item[listed]]),
-                "rank": pa.array((position + 1).astype(np.int32)),
-                "score": pa.array(self.score[listed]),
+                "user": pa.array(np.repeat(data.users[self.user], np.count_nonzero(listed, axis=1))),
+                "item": pa.array(data.items[item]),
+                "rank": pa.array(rank),
+                "score": pa.array(score),
             }
         )
 

@@ -158,19 +158,21 @@ def _places(tables: Sequence[pa.Table], k: int | None) -> tuple[list[Codes], int
     ]
     ranks = [np.asarray(table["rank"]) for table in tables]
     k = k or max(int(rank.max(initial=1)) for rank in ranks)
-    known = np.unique(np.concatenate([np.unique(row) for row in rows]))
+    # A list's rows follow each other.
+    known = np.unique(np.concatenate([row[np.append(True, row[1:] != row[:-1])[: len(row)]] for row in rows]))
     n_lists = len(known)
     most = min(_MOST_LISTS, max(1, _MOST_PLACES // (k * len(tables))))
     if n_lists > most:
         known = known[np.linspace(0, n_lists - 1, most).astype(np.int64)]
-    chosen = [(rank <= k) & np.isin(row, known) for rank, row in zip(ranks, rows, strict=True)]
+    tops = [np.flatnonzero(rank <= k) for rank in ranks]
+    chosen = [top[np.isin(row[top], known)] for top, row in zip(tops, rows, strict=True)]
     _, items = encode(
-        [_ids(table["item"].filter(pa.array(mask))) for table, mask in zip(tables, chosen, strict=True)]
+        [_ids(table["item"].take(pa.array(some))) for table, some in zip(tables, chosen, strict=True)]
     )
     places = []
-    for row, rank, mask, item in zip(rows, ranks, chosen, items, strict=True):
+    for row, rank, some, item in zip(rows, ranks, chosen, items, strict=True):
         of_model = np.full((len(known), k), NO_ITEM, dtype=np.int32)
-        of_model[np.searchsorted(known, row[mask]), rank[mask] - 1] = item
+        of_model[np.searchsorted(known, row[some]), rank[some] - 1] = item
         places.append(of_model)
     return places, n_lists
 

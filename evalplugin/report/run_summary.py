@@ -250,7 +250,7 @@ def _data_lines(info: Scored) -> list[str]:
 
 
 def _data_row(name: str, data: Interactions) -> list[str]:
-    users, items = (int(np.count_nonzero(np.bincount(codes))) for codes in (data.user, data.item))
+    users, items = len(data.active_users), int(np.count_nonzero(data.item_counts))
     density = len(data) / (users * items) if users and items else math.nan
     return [
         name,

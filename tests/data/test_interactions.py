@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 from samples import refusal
 
 import evalplugin
+from evalplugin.base import arrays
 from evalplugin.base.errors import DataError
-from evalplugin.data import Csv, Interactions, LoadContext
+from evalplugin.data import Csv, Interactions, LoadContext, Split
+from evalplugin.data.interactions import rows_by_time
 
 
 def encoded(user: Any, item: Any, **columns: Any) -> Interactions:
@@ -65,6 +67,37 @@ def test_rows_have_each_users_items_ascending_with_their_ratings(frame: pd.DataF
     assert rows[1].tolist() == [0, 1]
     assert rows.rating.tolist() == [2.5, 4.0, 1.0]
     assert (rows.indptr.dtype, rows.item.dtype, rows.rating.dtype) == (np.int64, np.int32, np.float32)
+
+
+@given(
+    events=st.lists(st.tuples(st.integers(0, 6), st.sampled_from([-(2**63), -1, 0, 1, 2**62, 2**63 - 1]))),
+    size=st.integers(1, 9),
+    with_keys=st.booleans(),
+)
+def test_rows_by_time_are_those_of_a_stable_sort_for_any_times_and_blocks(events, size, with_keys):
+    user, time = np.array([*events, (0, 0)], dtype=np.int64).T
+    data = encoded(user, np.arange(len(user)), timestamp=time)
+    hashes = np.random.default_rng(0).integers(0, 3, len(user))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(arrays, "_BLOCK_ENTRIES", size)
+        start, rows = rows_by_time(data, (lambda rows: (hashes[rows],)) if with_keys else None)
+    keys = (hashes, time, data.user) if with_keys else (time, data.user)
+    assert rows.tolist() == np.lexsort(keys).tolist()
+    assert np.diff(start).tolist() == np.bincount(data.user).tolist()
+
+
+@given(
+    pairs=st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=2, unique=True), cut=st.data()
+)
+def test_pairs_of_both_parts_are_found(pairs: list[tuple[int, int]], cut: st.DataObject) -> None:
+    data = encoded(*np.array(pairs).T)
+    train, test = (
+        np.array(cut.draw(st.lists(st.booleans(), min_size=len(data), max_size=len(data)))) for _ in "ab"
+    )
+    train[0] = test[-1] = True
+    split = Split(data.select(train), data.select(test), overlap_allowed=True)
+    pair = data.user.astype(np.int64) * data.n_items + data.item
+    assert split.shared_pairs(split.train).tolist() == sorted(pair[train & test].tolist())
 
 
 @given(

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from samples import coded, of_pairs
 
 from evalplugin.data import Split
@@ -32,6 +37,30 @@ def test_items_are_counted_in_lists_in_the_relevant_truth_and_in_both() -> None:
         "listed": [2, 1, 2],
         "hit": [1, 0, 1],  # 3 is listed for users 0 and 2, and relevant for 0 and 1
     }
+
+
+@given(st.integers(0, 999), st.integers(1, 4))
+def test_counts_are_those_of_a_walk_through_lists_and_truth(seed: int, at_once: int) -> None:
+    rng = np.random.default_rng(seed)
+    made = lists([0, 2, 3], [rng.permutation([0, 1, 2, 3, 4, 5, -1])[:4].tolist() for _ in range(3)])
+    pairs = rng.permutation(24)[: rng.integers(1, 15)]
+    test = coded(pairs // 6, pairs % 6, rng.integers(1, 6, len(pairs)), users=4, items=6)
+    truth = Split(TRAIN, test, overlap_allowed=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("evalplugin.execution.per_item._LISTS", at_once)
+        table = items_table([made], [truth], Relevance(threshold=3)).to_pydict()
+    listed = {
+        (u, i)
+        for u, items in zip(made.user.tolist(), made.item.tolist(), strict=True)
+        for i in items
+        if i >= 0
+    }
+    relevant = {
+        (u, i) for u, i, r in zip(test.user.tolist(), test.item.tolist(), test.rating, strict=True) if r >= 3
+    }
+    for name, wanted in (("listed", listed), ("truth", relevant), ("hit", listed & relevant)):
+        counts = Counter(item for _, item in wanted)
+        assert table[name] == [counts[item] for item in table["item"]]
 
 
 def test_counts_of_folds_add_up() -> None:

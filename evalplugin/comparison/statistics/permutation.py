@@ -162,6 +162,9 @@ def _flipped(terms: Sequence[Floats], n_permutations: int, rng: np.random.Genera
     rows = _SIGNS_AT_ONCE // n_permutations + 1
     ends = np.cumsum([part.shape[1] for part in terms])
     positive = np.zeros((n_permutations, ends[-1]))  # sums of the differences whose sign is +
+    signs = np.empty(
+        (min(rows, longest), n_permutations)
+    )  # 1 for +; new memory takes longer than its contents
     for start in range(0, longest, rows):
         size = min(rows, longest - start)
         block = np.zeros((size, ends[-1]))
@@ -169,7 +172,8 @@ def _flipped(terms: Sequence[Floats], n_permutations: int, rng: np.random.Genera
             part = whole[start : start + size]
             block[: len(part), end - part.shape[1] : end] = part
         bits = rng.integers(0, 256, size=(size, -(-n_permutations // 8)), dtype=np.uint8)
-        positive += np.unpackbits(bits, axis=1, count=n_permutations).T.astype(np.float64) @ block
+        signs[:size] = np.unpackbits(bits, axis=1, count=n_permutations)
+        positive += signs[:size].T @ block
     sums = 2 * positive - [column.sum() for whole in terms for column in whole.T]
     return np.split(sums, ends[:-1], axis=1)
 

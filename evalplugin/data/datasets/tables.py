@@ -241,7 +241,8 @@ class ColumnOptions(DatasetLoader):
             context: Where the other tables lie.
         """
         data = interactions_from(table, roles, self.duplicates)
-        data = replace(data, unused=tuple(self._unused(columns)))
+        if unused := tuple(self._unused(columns)):
+            data = replace(data, unused=unused)
         for side in (self.items, self.users):
             if side is not None:
                 data = side.add_to(data, context)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
+from evalplugin.base.libraries import pa
 from evalplugin.data import Interactions, Split
 from evalplugin.execution.results import Costs
 from evalplugin.execution.store.entry import Files
@@ -20,6 +22,7 @@ from evalplugin.models import TopN
 
 _COLUMNS = ("user", "item", "rating", "timestamp", "fraction", "count")
 _FOLD_PARTS = ("train", "test", "history", "log")
+_CODEC = "zstd"
 _FOLD_FACTS = ("fold", "overlap_allowed", "repeats", "notes")
 
 
@@ -38,9 +41,9 @@ def _fold_facts(files: dict[str, Callable[[BinaryIO], object]], name: str, fold:
         facts[part] = None if data is None else data.notes
         for column in _COLUMNS:
             if (array := getattr(data, column, None)) is not None:
-                files[f"{name}-{part}-{column}.npy"] = _array(array)
+                files[f"{name}-{part}-{column}.zst"] = _array(array)
     if fold.offered is not None:
-        files[f"{name}-offered.npy"] = _array(fold.offered)
+        files[f"{name}-offered.zst"] = _array(fold.offered)
     inner = fold.validation
     return facts | {"validation": None if inner is None else _fold_facts(files, f"{name}-validation", inner)}
 
@@ -56,14 +59,14 @@ def _fold(files: Mapping[str, Any], name: str, facts: Mapping[str, Any], data: I
     """Return a fold from the content of its files."""
     parts: dict[str, Interactions | None] = {}
     for part in _FOLD_PARTS:
-        columns: dict[str, Any] = {c: files.get(f"{name}-{part}-{c}.npy") for c in _COLUMNS}
+        columns: dict[str, Any] = {c: files.get(f"{name}-{part}-{c}.zst") for c in _COLUMNS}
         notes = facts[part]
         events = part == "log"
         parts[part] = None if notes is None else replace(data, **columns, notes=tuple(notes), events=events)
     inner = facts["validation"]
     validation = None if inner is None else _fold(files, f"{name}-validation", inner, data)
     own = {name: facts[name] for name in _FOLD_FACTS} | {"notes": tuple(facts["notes"])}
-    offered = files.get(f"{name}-offered.npy")
+    offered = files.get(f"{name}-offered.zst")
     return Split(**parts, **own, validation=validation, offered=offered)  # type: ignore[arg-type]
 
 
@@ -74,7 +77,7 @@ def lists_files(lists: TaskLists) -> Files:
     if lists.predictions is not None:
         arrays["predictions"] = lists.predictions
     facts = {"costs": asdict(lists.costs), "unpredicted": lists.unpredicted, "notes": lists.notes}
-    return {**{f"{name}.npy": _array(a) for name, a in arrays.items()}, "facts.json": _json(facts)}
+    return {**{f"{name}.zst": _array(a) for name, a in arrays.items()}, "facts.json": _json(facts)}
 
 
 def read_lists(folder: Path) -> TaskLists:
@@ -82,8 +85,8 @@ def read_lists(folder: Path) -> TaskLists:
     files = _read_files(folder)
     facts = files["facts.json"]
     return TaskLists(
-        TopN(files["user.npy"], files["item.npy"], files["score.npy"]),
-        files.get("predictions.npy"),
+        TopN(files["user.zst"], files["item.zst"], files["score.zst"]),
+        files.get("predictions.zst"),
         Costs(**facts["costs"]),
         facts["unpredicted"],
         tuple(facts["notes"]),
@@ -103,8 +106,8 @@ def scores_files(result: TaskResult) -> Files:
         "peak_memory_mb": result.costs.peak_memory_mb,
     }
     text = scores.users.dtype == object
-    users = {"users.json": _json(scores.users.tolist())} if text else {"users.npy": _array(scores.users)}
-    return {**users, "values.npy": _array(scores.values), "facts.json": _json(facts)}
+    users = {"users.json": _json(scores.users.tolist())} if text else {"users.zst": _array(scores.users)}
+    return {**users, "values.zst": _array(scores.values), "facts.json": _json(facts)}
 
 
 def read_scores(folder: Path, lists: TaskLists) -> TaskResult:
@@ -113,9 +116,9 @@ def read_scores(folder: Path, lists: TaskLists) -> TaskResult:
     facts, texts = files["facts.json"], files.get("users.json")
     per_user = PerUserScores(
         units=Units.of_lists(
-            files["users.npy"] if texts is None else np.array(texts, dtype=object), facts["unit"]
+            files["users.zst"] if texts is None else np.array(texts, dtype=object), facts["unit"]
         ),
-        values=files["values.npy"],
+        values=files["values.zst"],
         metrics=tuple(facts["metrics"]),
         overall=facts["overall"],
         at_k={name: dict(curve) for name, curve in facts["at_k"]},
@@ -126,7 +129,23 @@ def read_scores(folder: Path, lists: TaskLists) -> TaskResult:
 
 
 def _array(array: npt.NDArray[Any]) -> Callable[[BinaryIO], object]:
-    return lambda file: np.save(file, array, allow_pickle=False)
+    """Return a writer of an array: a line with type and shape, and the compressed first bytes, second bytes and so on.
+
+    Most values have the same high bytes, which so become few.
+    """
+    head = json.dumps([array.dtype.str, array.shape]).encode() + b"\n"
+    places = np.ascontiguousarray(array).reshape(-1, 1).view(np.uint8).T
+    return lambda file: file.write(head + pa.Codec(_CODEC).compress(places.tobytes(), asbytes=True))
+
+
+def _read_array(path: Path) -> npt.NDArray[Any]:
+    content = path.read_bytes()
+    head = content.index(b"\n") + 1
+    dtype, shape = json.loads(content[:head])
+    size = np.dtype(dtype).itemsize
+    places = pa.Codec(_CODEC).decompress(memoryview(content)[head:], math.prod(shape) * size)
+    values = np.frombuffer(places, np.uint8).reshape(size, -1).T
+    return np.frombuffer(values.tobytes(), dtype).reshape(shape)
 
 
 def _json(value: object) -> Callable[[BinaryIO], object]:
@@ -136,6 +155,6 @@ def _json(value: object) -> Callable[[BinaryIO], object]:
 
 def _read_files(folder: Path) -> dict[str, Any]:
     # Listed before any file is read: a file pruned meanwhile must not count as one that was never written.
-    arrays, values = list(folder.glob("*.npy")), list(folder.glob("*.json"))
+    arrays, values = list(folder.glob("*.zst")), list(folder.glob("*.json"))
     contents = {file.name: json.loads(file.read_bytes()) for file in values}
-    return contents | {file.name: np.load(file) for file in arrays}
+    return contents | {file.name: _read_array(file) for file in arrays}

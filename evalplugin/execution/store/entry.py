@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 from evalplugin.base.fingerprint import digest, file_digest
 from evalplugin.base.secrets import redact_values
 
-_FORMAT = 3  # raised when the contents of entries are written in another way
+_FORMAT = 4  # raised when the contents of entries are written in another way
 _MANIFEST = "manifest.json"
 
 Files = Mapping[str, Callable[[BinaryIO], object]]  # name -> writer of the file

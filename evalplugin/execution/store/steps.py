@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
+
 from evalplugin.base.errors import DataError, StoreError
 from evalplugin.base.fingerprint import digest
 from evalplugin.base.secrets import redact
@@ -279,7 +281,8 @@ def _content_of(lists: TaskLists) -> str:
     top_n = lists.top_n
     for array in (top_n.user, top_n.item, top_n.score, lists.predictions):
         if array is not None:
-            content.update(f"{array.dtype.str} {array.shape} ".encode() + array.tobytes())
+            content.update(f"{array.dtype.str} {array.shape} ".encode())
+            content.update(np.ascontiguousarray(array).data)
     return content.hexdigest()
 
 

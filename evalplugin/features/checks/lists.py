@@ -58,7 +58,7 @@ def _bad_lists(results: SplitResults) -> Iterator[Found]:
         if model.top_n is None:
             continue
         name, rank = model.model, np.asarray(model.top_n["rank"])
-        lists = sum(len(np.unique(fold.test.user)) for fold in results.data.folds)
+        lists = sum(len(fold.test.active_users) for fold in results.data.folds)
         if kind == "all" and not (results.data.folds[0].overlap_allowed or results.data.folds[0].repeats):
             seen = _seen(model.top_n, rank <= k, results.data.folds)
             if seen > _SEEN:
@@ -88,7 +88,7 @@ def _could_be_full(folds: tuple[Split, ...], kind: str, k: int) -> int:
     """Return how many lists of test users could have k items."""
     lists = 0
     for fold in folds:
-        users = np.unique(fold.test.user)
+        users = fold.test.active_users
         seen = fold.known.rows.counts[users] if kind == "unseen" and fold.offered is None else 0
         n_items = fold.train.n_items if fold.offered is None else int(fold.offered.sum())
         lists += int(np.count_nonzero(np.broadcast_to(n_items - seen >= k, users.shape)))
@@ -173,7 +173,7 @@ def _tied(top_n: pa.Table | None, folds: tuple[Split, ...], k: int) -> float:
         of_fold = table.filter(np.asarray(table["fold"]) == place) if len(folds) > 1 else table
         user = np.searchsorted(fold.train.users, of_fold["user"].to_numpy(zero_copy_only=False))
         tied += int(np.count_nonzero(has_history[user]))
-        lists += int(np.count_nonzero(has_history[np.unique(fold.test.user)]))
+        lists += int(np.count_nonzero(has_history[fold.test.active_users]))
     return tied / max(1, lists)
 
 

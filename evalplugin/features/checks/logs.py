@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from evalplugin.base.arrays import Flags, row_entries
+from evalplugin.base.arrays import Codes, Flags, Ints, row_blocks, row_entries
 from evalplugin.base.numbers import share
 from evalplugin.base.seeding import generator, hashed_ids, mixed
 from evalplugin.config import CheckedConfig
 from evalplugin.data import Interactions, in_one_piece
+from evalplugin.data.interactions import rows_by_code
 from evalplugin.execution.runner import PreparedData
 from evalplugin.features.checks.base import Found, data_check
 from evalplugin.features.checks.settings import kind_of_values
@@ -79,10 +80,9 @@ def _unlikely_users(config: CheckedConfig, data: PreparedData) -> Iterator[Found
         )
     several = counts >= _LEAST
     if full.rating_scale[0] < full.rating_scale[1]:
-        low, high = np.full(full.n_users, np.inf), np.full(full.n_users, -np.inf)
-        np.minimum.at(low, full.user, full.rating)
-        np.maximum.at(high, full.user, full.rating)
-        constant = int(np.count_nonzero(several & (low == high)))
+        start = full.rows.indptr[:-1][counts > 0]
+        low, high = (bound.reduceat(full.rows.rating, start) for bound in (np.minimum, np.maximum))
+        constant = int(np.count_nonzero(several[counts > 0] & (low == high)))
         if constant > _CONSTANT * several.sum() and kind_of_values(full) == "ratings":
             yield Found(
                 f"{constant:,} of {int(several.sum()):,} users with {_LEAST} or more ratings "
@@ -144,25 +144,30 @@ def _find_copies(data: Interactions) -> _Copies:
     looked_at = (counts >= _LEAST) & (2 * counts <= data.n_items)
     if np.count_nonzero(looked_at) < 2:
         return _Copies()
-    totals, repeated = [counts.astype(np.uint64)], []
     time = data.time
     times = time if time is not None and np.ptp(time) else None
     ratings = data.rating if data.rating_scale[0] < data.rating_scale[1] else None
-    entries = [hashed_ids(np.arange(data.n_items), 0, "EV110")[data.item]]
-    for values in (ratings, times):
-        if values is not None:
-            entries.append(mixed(entries[-1] ^ mixed(values.astype(np.float64).view(np.uint64))))
-    for hashes in entries:
-        total = np.zeros(data.n_users, dtype=np.uint64)
-        np.add.at(total, data.user, hashes)  # equal sums of random numbers: the same entries
-        totals.append(total)
-        repeated.append(_repeated(np.stack(totals, axis=1), looked_at))
+    columns = [values for values in (ratings, times) if values is not None]
+    item_hash = hashed_ids(np.arange(data.n_items), 0, "EV110")
+    totals = [counts.astype(np.uint64), _sums(data.user, item_hash[data.item], data.n_users)]
+    repeated = [_repeated(totals, looked_at)]
+    # Only users with the items of another one can be whole copies.
+    looked_at_again = looked_at & np.isin(totals[1], totals[1][repeated[0]])
+    some = np.flatnonzero(looked_at_again[data.user])
+    entry = item_hash[data.item[some]]
+    for values in columns:
+        entry = _with(entry, values[some])
+        totals.append(_sums(data.user[some], entry, data.n_users))
+        repeated.append(_repeated(totals, looked_at_again))
     near = np.zeros(data.n_users, dtype=np.bool_)
-    told_by = times if ratings is None else ratings
-    if told_by is not None:
-        near = _near_copies(data, entries[1], told_by, looked_at) & ~repeated[1]
+    if columns:
+        item, values = data.rows.item, data.rows.rating
+        if ratings is None:
+            _, rows = rows_by_code(data.user, data.n_users)
+            item, values = data.item[rows], columns[0][rows]
+        near = _near_copies(data.rows.indptr, item_hash, item, values, looked_at) & ~repeated[1]
     # The second sums are of items and ratings, if the data has times too; else the last sums have all columns.
-    same_ratings = repeated[1] if len(entries) == 3 else repeated[-1]
+    same_ratings = repeated[1] if len(columns) == 2 else repeated[-1]
     return _Copies(
         whole=int(repeated[-1].sum()),
         at_other_times=int((same_ratings & ~repeated[-1]).sum()),
@@ -171,55 +176,73 @@ def _find_copies(data: Interactions) -> _Copies:
     )
 
 
-def _repeated(totals: _Hashes, looked_at: Flags) -> Flags:
-    """Return which users looked at have the same row of totals as an earlier one."""
+def _with(entry: _Hashes, values: npt.NDArray[Any]) -> _Hashes:
+    """Return hashes of entries together with a further value of each."""
+    return mixed(entry ^ mixed(values.astype(np.float64).view(np.uint64)))
+
+
+def _sums(user: Codes, hashes: _Hashes, n_users: int) -> _Hashes:
+    """Return the sum of each user's hashes: equal sums of random numbers mean the same entries."""
+    total = np.zeros(n_users, dtype=np.uint64)
+    np.add.at(total, user, hashes)
+    return total
+
+
+def _repeated(totals: Sequence[_Hashes], looked_at: Flags) -> Flags:
+    """Return which users looked at have the same totals as an earlier one."""
     users = np.flatnonzero(looked_at)
-    _, first = np.unique(totals[users], axis=0, return_index=True)
-    repeated = looked_at.copy()
-    repeated[users[first]] = False
+    users = users[np.lexsort([total[users] for total in totals])]
+    ordered = np.stack([total[users] for total in totals])
+    repeated = np.zeros(len(looked_at), dtype=np.bool_)
+    repeated[users[1:]] = (ordered[:, 1:] == ordered[:, :-1]).all(axis=0)
     return repeated
 
 
-def _near_copies(data: Interactions, entry: _Hashes, values: npt.NDArray[Any], looked_at: Flags) -> Flags:
+def _near_copies(
+    indptr: Ints, item_hash: _Hashes, item: Codes, values: npt.NDArray[Any], looked_at: Flags
+) -> Flags:
     """Return which users share at least ``_NEAR_COPY`` of their entries with an earlier one, beyond chance.
 
-    Users who have the same signature, of a few minimal hashes of their entries, are compared (Broder 1997): each with
-    the next one in the order of signatures, so that the work stays linear.
+    An entry is an item with a value, such as its rating. Users who have the same signature, of a few minimal hashes of
+    their entries, are compared (Broder 1997): each with the next one in the order of signatures, so that the work stays
+    linear.
     """
-    kept = np.flatnonzero(looked_at[data.user])
-    kept = kept[np.argsort(data.user[kept], kind="stable")]
-    # Half of the bits suffice for a pair of users, and take half of the time.
-    hashes, users = (entry[kept] >> np.uint64(32)).astype(np.uint32), np.flatnonzero(looked_at)
-    counts = data.rows.counts[users]
-    indptr = np.append(0, np.cumsum(counts))
+    counts = np.diff(indptr)
     # Ratings of chance agree on k items with probability alike ** k; it is below 1 over all pairs of users.
-    _, times = np.unique(values[kept], return_counts=True)
+    kept = values if looked_at.all() else values[np.repeat(looked_at, counts)]
+    _, times = np.unique(kept, return_counts=True)
     alike = float(np.sum((times / len(kept)) ** 2))
+    users = np.flatnonzero(looked_at)
     least = 2 * np.log(len(users)) / -np.log(alike) if alike < 1 else np.inf
     factors = (
         generator(0, "checks", "EV110", "near").integers(0, 2**31, (_BANDS, _ROWS), dtype=np.uint32) * 2 + 1
     )
-    near = np.zeros(len(users), dtype=np.bool_)
-    for band in factors:
-        signature = np.zeros(len(users), dtype=np.uint64)
-        for factor in band:
-            signature = mixed(signature ^ np.minimum.reduceat(hashes * factor, indptr[:-1]).astype(np.uint64))
-        order = np.argsort(signature, kind="stable")
+    hashes = np.empty(len(item), dtype=np.uint32)
+    signatures = np.zeros((_BANDS, len(counts)), dtype=np.uint64)
+    for low, high in row_blocks(indptr):
+        some = low + np.flatnonzero(counts[low:high])
+        start, end = indptr[[low, high]]
+        # Half of the bits suffice for a pair of users, and take half of the time.
+        hashes[start:end] = _with(item_hash[item[start:end]], values[start:end]) >> np.uint64(32)
+        for signature, band in zip(signatures, factors, strict=True):
+            for factor in band:
+                least_hash = np.minimum.reduceat(hashes[start:end] * factor, indptr[some] - start)
+                signature[some] = mixed(signature[some] ^ least_hash.astype(np.uint64))
+    near = np.zeros(len(counts), dtype=np.bool_)
+    for signature in signatures:
+        order = users[np.argsort(signature[users], kind="stable")]
         pairs = np.flatnonzero(signature[order[1:]] == signature[order[:-1]])
         first, second = order[pairs], order[pairs + 1]  # the first comes earlier in the vocabulary
-        first, second = first[~near[second]], second[~near[second]]
-        common = _common(hashes, indptr, first, second)
-        near[
-            second[(common >= _NEAR_COPY * np.maximum(counts[first], counts[second])) & (common > least)]
-        ] = True
-    copies = np.zeros(data.n_users, dtype=np.bool_)
-    copies[users[near]] = True
-    return copies
+        needed = np.maximum(
+            _NEAR_COPY * np.maximum(counts[first], counts[second]), np.nextafter(least, np.inf)
+        )
+        can_be = ~near[second] & (np.minimum(counts[first], counts[second]) >= needed)
+        first, second, needed = first[can_be], second[can_be], needed[can_be]
+        near[second[_common(hashes, indptr, first, second) >= needed]] = True
+    return near
 
 
-def _common(
-    hashes: npt.NDArray[np.uint32], indptr: npt.NDArray[np.int64], first: Any, second: Any
-) -> npt.NDArray[np.int64]:
+def _common(hashes: npt.NDArray[np.uint32], indptr: Ints, first: Any, second: Any) -> Ints:
     """Return the number of entries that the rows of each pair share: int64 (len(first),)."""
     sides = [row_entries(indptr, rows) for rows in (first, second)]
     entry = np.concatenate([hashes[entries] for entries, _ in sides])

@@ -178,8 +178,10 @@ def _are_dates(times: npt.NDArray[np.int64]) -> Flags:
     """Return which integers (m,) are dates such as 20260131, perhaps followed by hours, minutes and seconds."""
     is_date = np.zeros(len(times), dtype=np.bool_)
     for clock in (1, 10**4, 10**6):
-        year, month, day = times // clock // 10_000, times // clock // 100 % 100, times // clock % 100
-        is_date |= (year >= 1900) & (year <= 2100) & (month >= 1) & (month <= 12) & (day >= 1) & (day <= 31)
+        rows = np.flatnonzero((times >= 1900_01_01 * clock) & (times < 2101_00_00 * clock))
+        day = times[rows] // clock
+        month, day = day // 100 % 100, day % 100
+        is_date[rows[(month >= 1) & (month <= 12) & (day >= 1) & (day <= 31)]] = True
     return is_date
 
 

@@ -103,7 +103,7 @@ def _future_shares(fold: Split) -> tuple[float, float] | None:
         return None
     first = np.full(train.n_users, np.iinfo(np.int64).max)
     np.minimum.at(first, test.user, test_time)
-    tested = np.unique(test.user)
+    tested = test.active_users
     has_later = np.zeros(train.n_users, dtype=np.bool_)
     has_later[train.user[train_time > first[train.user]]] = True
     until = np.searchsorted(np.sort(train_time), test_time, side="right")

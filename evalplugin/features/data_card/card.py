@@ -24,6 +24,7 @@ _CURVE_POINTS = 51  # one for each 2 % of the users or items
 _MOST_LEVELS = (
     20  # ratings that are counted one by one; of more, ranges of one width, or of counts powers of 2
 )
+_CHUNK = 2**16  # times counted at once: they stay in the cache
 _PERIODS = 40  # equally long, from the first interaction to the last
 
 
@@ -251,8 +252,10 @@ def _times(data: Interactions) -> Times | None:
     time, span = data.time, _span(data)
     if time is None or span is None:
         return None
-    passed = time - time.min()
-    # As float64, as passed x periods may not fit into 64 bits.
-    period = (passed / max(1, int(passed.max())) * _PERIODS).astype(np.int64)
-    counts = np.bincount(np.minimum(period, _PERIODS - 1), minlength=_PERIODS)
+    first, length = time.min(), max(1, int(time.max() - time.min()))
+    counts = np.zeros(_PERIODS, dtype=np.int64)
+    for start in range(0, len(time), _CHUNK):
+        # As float64, as passed x periods may not fit into 64 bits.
+        period = ((time[start : start + _CHUNK] - first) / length * _PERIODS).astype(np.int64)
+        counts += np.bincount(np.minimum(period, _PERIODS - 1), minlength=_PERIODS)
     return Times(*span, tuple(counts.tolist()))

@@ -89,7 +89,7 @@ class Study:
     @cached_property
     def n_users(self) -> int:
         """The number of users with validation data."""
-        return len(np.unique(self.base.split.test.user))
+        return len(self.base.split.test.active_users)
 
     @property
     def told(self) -> list[Trial]:
@@ -204,7 +204,7 @@ class Study:
         best = self.best
         if self.plan.prune != "race" or best is None or best.scores is None:
             return None
-        users = np.unique(self.base.split.test.user)
+        users = self.base.split.test.active_users
         order = generator(self.base.seed, *self.base.stream, "race").permutation(len(users))
         return Race(users[order], best.scores[order], self.plan.metric.direction > 0)
 

@@ -31,6 +31,8 @@ from evalplugin.tracking.write.provenance import environment_text
 TABLE_USERS = 1000  # users in the table that MLflow's page shows; the page holds no more at a usable speed
 TABLE = "per_user.json"
 PARAMS = "data/params.json"  # of a tuned model
+# Of columns that a dictionary makes no smaller: rows of a user follow each other, and hardly two scores are equal.
+_ENCODINGS = {"user": "DELTA_BINARY_PACKED", "timestamp": "DELTA_BINARY_PACKED", "score": "BYTE_STREAM_SPLIT"}
 _PART_BYTES = (
     100_000_000  # of a table in memory: larger files fail where a server or a proxy has a time limit
 )
@@ -202,10 +204,17 @@ def _parquet(path: str, table: pa.Table) -> Artifact:
 
 def _write_table(table: pa.Table, path: Path) -> None:
     """Write a Parquet file, or a folder of files that together are the table, if one would be too large to upload."""
+    encodings = {
+        field.name: _ENCODINGS[field.name]
+        for field in table.schema
+        if field.name in _ENCODINGS and not pa.types.is_string(field.type)
+    }
+    dictionary = [name for name in table.column_names if name not in encodings]
+    write = partial(pq.write_table, compression="zstd", column_encoding=encodings, use_dictionary=dictionary)
     if table.nbytes <= _PART_BYTES:
-        pq.write_table(table, path, compression="zstd")
+        write(table, path)
         return
     path.mkdir()
     rows = max(1, len(table) * _PART_BYTES // table.nbytes)
     for part, start in enumerate(range(0, len(table), rows)):
-        pq.write_table(table.slice(start, rows), path / f"part-{part:05}.parquet", compression="zstd")
+        write(table.slice(start, rows), path / f"part-{part:05}.parquet")

@@ -174,7 +174,7 @@ def dataset_inputs(info: Scored) -> Iterator[Dataset]:
     for part, data, context in (("train", info.train, "training"), ("test", info.test, "evaluation")):
         if data is None:
             continue
-        users, items = (int(np.count_nonzero(np.bincount(codes))) for codes in (data.user, data.item))
+        users, items = len(data.active_users), int(np.count_nonzero(data.item_counts))
         profile = {
             "users": users,
             "items": items,

@@ -127,6 +127,18 @@ def test_near_copies_are_found_by_equal_ratings_of_most_items() -> None:
     assert [text for text in texts("EV110", chance) if "near copies" in text] == []
 
 
+@pytest.mark.parametrize("columns", [["rating", "time"], ["time"], ["rating"]])
+def test_the_blocks_that_users_are_compared_in_decide_nothing(columns, monkeypatch) -> None:
+    frame = with_copies(table([30] * 60 + [5, 40], n_items=2000), 20, rating=other_ratings)
+    frame.loc[frame["user"] > 1010, "time"] += 9
+    near = frame[frame["user"].between(30, 40)].iloc[::-1].assign(user=lambda part: part["user"] + 3000)
+    frame = pd.concat([frame, near[np.arange(len(near)) % 7 > 0]])
+    frame = frame.assign(**dict.fromkeys({"rating", "time"} - {*columns}, 1))
+    at_once = texts("EV110", frame)
+    monkeypatch.setattr("evalplugin.base.arrays._BLOCK_ENTRIES", 70)
+    assert texts("EV110", frame) == at_once != []
+
+
 def test_users_of_the_whole_catalogue_are_found() -> None:
     frame = table([30] * 200 + [400] * 5)
     assert texts("EV110", frame) == [

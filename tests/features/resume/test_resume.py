@@ -360,7 +360,7 @@ def test_a_damaged_entry_is_computed_anew_with_the_same_result(tmp_path: Path) -
     first, _ = bake(config)
     store = Store(store_path())
     for facts in store.entries():
-        file = next(store.folder_of(facts.key).glob("*.npy"))
+        file = next(store.folder_of(facts.key).glob("*.zst"))
         content = bytearray(file.read_bytes())
         content[-1] ^= 1
         file.write_bytes(bytes(content))
@@ -484,7 +484,7 @@ def test_recomputed_lists_get_their_own_scores(tmp_path: Path) -> None:
     task = task_of(load(write_own(tmp_path, models=["moody"], compare={})), cache)
     first = cache.store_result(task, run_task(task, "x", Observer()))
     lists = next(facts.key for facts in cache.store.entries() if facts.step == "lists")
-    (cache.store.folder_of(lists) / "item.npy").unlink()
+    (cache.store.folder_of(lists) / "item.zst").unlink()
     assert cache.result(task) is None
     second = cache.store_result(task, run_task(task, "x", Observer()))
     assert second.top_n.item.tobytes() != first.top_n.item.tobytes()
