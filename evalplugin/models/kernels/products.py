@@ -98,7 +98,7 @@ def top_products(
     n_rows, n_columns = left.shape[0], right.shape[1]
     k = max(1, min(k, n_columns))
     divisor = Divisor.of(n_rows) if divisor is None else divisor
-    factors = _Factors(entries_of(left), entries_of(right))
+    factors = _Factors(nb.entries_of(left), nb.entries_of(right))
     parts: list[tuple[Codes, Floats]] = [(np.empty(0, dtype=np.int32), np.empty(0))] * -(-n_rows // _ROWS)
     indptr = np.zeros(n_rows + 1, dtype=np.int64)
 
@@ -154,7 +154,7 @@ def top_of_product(
     """
     n_columns = right.shape[1]
     column, value = np.full((len(rows), n), NO_ITEM, dtype=np.int32), np.full((len(rows), n), np.nan)
-    factors, asked = _Factors(entries_of(left), entries_of(right)), rows.astype(np.int64)
+    factors, asked = _Factors(nb.entries_of(left), nb.entries_of(right)), rows.astype(np.int64)
     rank = np.arange(n_columns) if ties is None else ties
     places = _Ties(rank, np.argsort(rank).astype(np.int32))
     skipped = (
@@ -169,15 +169,6 @@ def top_of_product(
 
     for_ranges(some, len(rows), _ROWS)
     return column, value
-
-
-def entries_of(matrix: sparse.csr_array) -> nb.Entries:
-    """Return the entries of each row."""
-    return nb.Entries(
-        matrix.indptr.astype(np.int64, copy=False),
-        matrix.indices.astype(np.int32, copy=False),
-        matrix.data.astype(np.float64, copy=False),
-    )
 
 
 @numba.njit(nogil=True, error_model="numpy")
