@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import fields
+from functools import cache
 from itertools import pairwise
 from typing import Any, TypeAlias
 
@@ -46,6 +47,21 @@ class ReadOnlyArrays:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self.__post_init__()  # a pickle forgets that arrays are read-only
+
+
+def on_one_thread() -> Any:
+    """Return a context in which products of matrices run on one thread.
+
+    On several, the last bit depends on their number, and they wait for each other longer than small products take.
+    """
+    return _blas().limit(limits=1, user_api="blas")
+
+
+@cache
+def _blas() -> Any:
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
 
 
 def row_entries(indptr: Ints, rows: npt.NDArray[np.integer[Any]]) -> tuple[Ints, Ints]:

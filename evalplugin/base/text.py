@@ -27,6 +27,8 @@ def escape_controls(text: str) -> str:
     That is ``\u001b`` for ESC. The same holds for marks of direction, with which text looks like other text, and for
     lone surrogates, which no encoding can write. Tabs and line feeds stay.
     """
+    if text.isprintable():  # as nearly every text is; the pattern takes ten times as long
+        return text
     return _CONTROLS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
@@ -39,9 +41,13 @@ def escape_nested(value: Any) -> Any:
     """Return nested plain values in which each text and key has its control characters escaped."""
     if isinstance(value, str):
         return escape_controls(value)
+    if value is None or isinstance(value, (int, float)):  # most values of a chart or a page
+        return value
+    if isinstance(value, (list, tuple)):
+        return [*map(escape_nested, value)]
     if isinstance(value, Mapping):
         return {escape_nested(key): escape_nested(inner) for key, inner in value.items()}
-    return [*map(escape_nested, value)] if isinstance(value, list | tuple) else value
+    return value
 
 
 def escape_formula(text: str) -> str:

@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from evalplugin.base.arrays import Floats
+from evalplugin.base.arrays import Floats, on_one_thread
 from evalplugin.base.errors import DataError
 from evalplugin.base.libraries import special
 from evalplugin.comparison.statistics.clusters import (
@@ -402,9 +402,10 @@ def _bootstrap_bounds(
     n = len(values)
     draw = _kept_counts if n * RESAMPLES <= _DRAWS_KEPT else _resample_counts
     blocks = []
-    for drawn in draw(n, RESAMPLES, seed):
-        counts = drawn.astype(np.float64)
-        blocks.append(counts @ deviations / (n if sizes is None else counts @ sizes))
+    with on_one_thread():
+        for drawn in draw(n, RESAMPLES, seed):
+            counts = drawn.astype(np.float64)
+            blocks.append(counts @ deviations / (n if sizes is None else counts @ sizes))
     resampled = np.concatenate(blocks)  # means (RESAMPLES, C)
     resampled[np.abs(resampled) < ROUNDING] = 0  # means of discrete scores are often equal to that observed
     below = np.count_nonzero(resampled < 0, axis=0) + 0.5 * np.count_nonzero(resampled == 0, axis=0)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from evalplugin.base.arrays import Floats
+from evalplugin.base.arrays import Floats, on_one_thread
 from evalplugin.base.libraries import special
 from evalplugin.comparison.statistics.intervals import Column
 from evalplugin.comparison.statistics.pairs import PairMoments
@@ -173,7 +173,8 @@ def _flipped(terms: Sequence[Floats], n_permutations: int, rng: np.random.Genera
             block[: len(part), end - part.shape[1] : end] = part
         bits = rng.integers(0, 256, size=(size, -(-n_permutations // 8)), dtype=np.uint8)
         signs[:size] = np.unpackbits(bits, axis=1, count=n_permutations)
-        positive += signs[:size].T @ block
+        with on_one_thread():
+            positive += signs[:size].T @ block
     sums = 2 * positive - [column.sum() for whole in terms for column in whole.T]
     return np.split(sums, ends[:-1], axis=1)
 

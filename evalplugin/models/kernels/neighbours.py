@@ -14,7 +14,6 @@ import numpy as np
 from scipy import sparse
 
 from evalplugin.models.kernels import compiled as nb
-from evalplugin.models.kernels.products import entries_of
 from evalplugin.models.threads import for_ranges
 
 _CELLS = 500_000  # similarities sorted at a time: 4 MB
@@ -52,7 +51,7 @@ def neighbour_means(
     # The y with most entries have k neighbours first: a walk leaves each row where only they follow.
     by_size = np.argsort(np.diff(by_y.indptr), kind="stable")
     by_y, ascending = by_y[by_size], bool(by_y.has_sorted_indices)
-    values = _Values(entries_of(by_y.T.tocsr()), entries_of(by_y), ascending)
+    values = _Values(nb.entries_of(by_y.T.tocsr()), nb.entries_of(by_y), ascending)
 
     def some(start: int, stop: int) -> None:
         order = np.argsort(-similarity[xs[start:stop]], axis=1, kind="stable")
@@ -68,7 +67,7 @@ def pair_means(
     similarity: nb.Matrix, xs: nb.Ints, ys: nb.Ints, by_y: sparse.csr_array, options: MeanOptions
 ) -> nb.Floats:
     """Return the means of ``neighbour_means`` for single pairs: float64 (len(xs),)."""
-    means, lists = np.empty(len(xs)), entries_of(by_y)
+    means, lists = np.empty(len(xs)), nb.entries_of(by_y)
 
     def some(start: int, stop: int) -> None:
         _pairs(similarity, xs[start:stop], ys[start:stop], lists, options, means[start:stop])
@@ -116,7 +115,7 @@ def _pairs(
         y, similarity_of = ys[pair], similarity[xs[pair]]
         sims = similarity_of[x_of[indptr[y] : indptr[y + 1]]]
         sims = sims[sims > 0.0]
-        low = np.partition(sims, len(sims) - k)[len(sims) - k] if len(sims) > k else 0.0
+        low = nb.kth_largest(sims, k) if len(sims) > k else 0.0
         means[pair] = _mean_from(low, similarity_of, y, lists, options)
 
 

@@ -106,7 +106,7 @@ def top_products(
     n_rows, n_columns = left.shape[0], right.shape[1]
     k = max(1, min(k, n_columns))
     divisor = Divisor.of(n_rows) if divisor is None else divisor
-    factors = _Factors(entries_of(left), entries_of(right))
+    factors = _Factors(nb.entries_of(left), nb.entries_of(right))
     if (factors.right.value == factors.right.value[:1]).all():
         # Fewer bytes to read; the loop takes the first value for each entry.
         factors = _Factors(factors.left, factors.right._replace(value=factors.right.value[:1]))
@@ -166,7 +166,7 @@ def top_of_product(
     n_columns = right.shape[1]
     right.sort_indices()
     column, value = np.full((len(rows), n), NO_ITEM, dtype=np.int32), np.full((len(rows), n), np.nan)
-    factors, asked = _Factors(entries_of(left), entries_of(right)), rows.astype(np.int64)
+    factors, asked = _Factors(nb.entries_of(left), nb.entries_of(right)), rows.astype(np.int64)
     rank = np.arange(n_columns) if ties is None else ties
     places = _Ties(rank, np.argsort(rank).astype(np.int32))
     skipped = (
@@ -188,15 +188,6 @@ def _aligned(size: int) -> Floats:
     """Return zeros from the start of a line of the cache on: processors add them twice as fast."""
     memory = np.zeros(size + 8)
     return memory[-memory.ctypes.data % 64 // 8 :][:size]
-
-
-def entries_of(matrix: sparse.csr_array) -> nb.Entries:
-    """Return the entries of each row."""
-    return nb.Entries(
-        matrix.indptr.astype(np.int64, copy=False),
-        matrix.indices.astype(np.int32, copy=False),
-        matrix.data.astype(np.float64, copy=False),
-    )
 
 
 @numba.njit(nogil=True, error_model="numpy")

@@ -166,7 +166,7 @@ def _cut(values: Any, most: Any) -> Any:
     """Return the lowest of the ``most`` largest values, and how many of the values equal to it are among them."""
     if len(values) <= most:
         return -np.inf, len(values)
-    low = np.partition(values, len(values) - most)[len(values) - most]
+    low = nb.kth_largest(values.copy(), most)
     return low, most - (values > low).sum()
 
 

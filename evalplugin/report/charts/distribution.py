@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from math import nan
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from evalplugin.report.charts.pictures import Chart, picture_of_run
 
 _PERCENT = np.arange(101)
 _SYMBOLS = 12  # percent between the symbols on a line
+_FINE_UP_TO = 20  # models
 
 
 @dataclass(frozen=True)
@@ -64,17 +66,20 @@ def user_pictures(
     """
     # Four digits: each picture passes the lines of all models on as text.
     quantiles = [[float(f"{y:.4g}") for y in np.percentile(curve.values, _PERCENT)] for curve in curves]
-    for own in curves:
-        others = [pair for pair in zip(curves, quantiles, strict=True) if pair[0] is not own]
-        rows = [row for curve, ys in others for row in _rows_of_other(curve, ys)]
-        rows += _own_rows(own, quantiles[curves.index(own)])
+    step = 2 if len(curves) <= _FINE_UP_TO else 4  # enough for a thin line
+    lines = [list(_rows_of_other(curve, ys, step)) for curve, ys in zip(curves, quantiles, strict=True)]
+    # The baseline's line is above the grey ones.
+    order = sorted(range(len(curves)), key=lambda number: curves[number].is_baseline)
+    for number, own in enumerate(curves):
+        rows = [row for other in order if other != number for row in lines[other]]
+        rows += _own_rows(own, quantiles[number])
         values = {"title": metric.name, "low": limits[0], "high": limits[1]}
         values["shares"] = f"share of {plural(unit)}, lowest first"
         chart = Chart("one_model", rows, values, f"{metric.name} of every {unit}, lowest to highest")
         zeros = share(float(np.mean(own.values == 0)))
         subtitle = [
             f"{place}: {len(own.values):,} {plural(unit)}, {zeros} of them at 0",
-            _key([curve for curve, _ in others]),
+            _key([curve for curve in curves if curve is not own]),
         ]
         yield (
             own.model,
@@ -82,11 +87,17 @@ def user_pictures(
         )
 
 
-def _rows_of_other(curve: Curve, quantiles: Sequence[float]) -> Iterator[dict[str, Any]]:
+def _rows_of_other(curve: Curve, quantiles: Sequence[float], step: int) -> Iterator[dict[str, Any]]:
+    """Yield the corners of a line, and a gap: the grey lines are one, as each further one would take as long."""
     style = {"colour": "var(--quiet)" if curve.is_baseline else "var(--equal)", "width": 1.5}
-    for percent in range(0, 101, 2):  # enough for a thin line
-        row = {"model": curve.model, "x": percent / 100, "y": quantiles[percent]}
-        yield {**row, "baseline": curve.is_baseline, **style}
+    style |= {"baseline": True} if curve.is_baseline else {}
+    points = [quantiles[percent] for percent in range(0, 101, step)]
+    for place, (before, y, after) in enumerate(
+        zip([nan, *points[:-1]], points, [*points[1:], nan], strict=True)
+    ):
+        if not before == y == after:
+            yield {"x": place * step / 100, "y": y, **style}
+    yield {"x": 1.0, "y": None, **style}
 
 
 def _own_rows(curve: Curve, quantiles: Sequence[float]) -> Iterator[dict[str, Any]]:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import groupby
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ import numpy.typing as npt
 
 from evalplugin.base.libraries import pa, pd, pq
 from evalplugin.base.places import DataSplit
+from evalplugin.base.remembering import remembered
 from evalplugin.comparison.compared import Cell
 from evalplugin.execution.results import DataInfo, ModelResult, Plan, Scored
 from evalplugin.metrics.scores import PerUserScores
@@ -27,6 +29,7 @@ from evalplugin.tracking.names import metric_name
 from evalplugin.tracking.write.items import Artifact
 from evalplugin.tracking.write.labels import model_params
 from evalplugin.tracking.write.provenance import environment_text
+from evalplugin.tracking.write.writer import write_artifact
 
 TABLE_USERS = 1000  # users in the table that MLflow's page shows; the page holds no more at a usable speed
 TABLE = "per_user.json"
@@ -150,18 +153,21 @@ def per_user_table(scores: PerUserScores) -> dict[str, list[Any]]:
     return {"columns": ["user", *scores.metrics], "data": data}
 
 
-def _data_tables(data: Scored) -> Iterator[Artifact]:
-    """Yield the files with what the comparison page reads about the data."""
-    histories = None
+@remembered  # all models of a dataset and split have the same data
+def _data_tables(data: Scored) -> list[Artifact]:
+    """Return the files with what the comparison page reads about the data, as bytes."""
+    histories, tables = None, {}
     if isinstance(data, DataInfo):
         background, histories = data.background, data.histories
-        yield _parquet("data/truth.parquet", background.truth)
-        yield _parquet("data/history.parquet", background.history)
+        tables = {"truth": background.truth, "history": background.history}
         if titles := background.titles:
-            columns = {"item": list(titles), "title": list(titles.values())}
-            yield _parquet("data/titles.parquet", pa.table(columns))
+            tables["titles"] = pa.table({"item": list(titles), "title": list(titles.values())})
     if (groups := _groups_arrow(data.segments, histories, data.units.column)) is not None:
-        yield _parquet("data/segments.parquet", groups)
+        tables["segments"] = groups
+    with TemporaryDirectory(prefix="evalplugin-") as folder:
+        artifacts = [_parquet(f"data/{name}.parquet", table) for name, table in tables.items()]
+        files = [file for artifact in artifacts for file in write_artifact(artifact, Path(folder))]
+        return [Artifact(file.relative_to(folder).as_posix(), file.read_bytes()) for file in files]
 
 
 def _groups_arrow(

@@ -45,6 +45,19 @@ def test_the_other_models_are_grey() -> None:
     assert pictures([*recoloured, last])[last.model] == pictures(curves())[last.model]
 
 
+def test_lines_of_other_models_are_drawn_as_if_each_were_a_mark_of_its_own() -> None:
+    def drawn(*others: str) -> np.ndarray:
+        own, *rest = reversed(curves())
+        (png, *_) = pictures([own, *(c for c in rest if c.model in others)]).values()
+        return np.asarray(Image.open(io.BytesIO(png)).convert("L"), dtype=int)[150:]  # without the heading
+
+    # Where none of them is, both together change nothing.
+    alone, first, second, both = drawn(), drawn("random"), drawn("knn"), drawn("random", "knn")
+    changed = (first != alone) | (second != alone)
+    assert changed.any()
+    np.testing.assert_array_equal(both[~changed], alone[~changed])
+
+
 @pytest.mark.parametrize(
     "name", ["協調フィルタリング", "a" * 500, "<b>|$", "$title", "var(--ink)", "\x1b\ud800"]
 )
