@@ -16,6 +16,7 @@ __all__ = ["HOME", "PEERS", "make", "python_of"]
 
 HOME = Path(__file__).resolve().parent / ".peers"
 PEERS: dict[str, list[str]] = {
+    "hand": ["pyarrow", "implicit", "scikit-learn", "scikit-surprise", "pandas"],
     "ranx": ["ranx", "pandas<3", "pyarrow"],
     "pytrec_eval": ["pytrec-eval-terrier", "pandas", "pyarrow"],
     "rectools": ["rectools", "pyarrow<22"],
