@@ -263,7 +263,7 @@ def _top_rows(
             quotient[n_found] = divided
             n_found += 1
             if n_found > limit:
-                low = np.partition(quotient[:n_found], n_found - k)[n_found - k]
+                low = nb.kth_largest(quotient[:n_found].copy(), k)
                 kept = 0
                 for other in range(n_found):
                     if quotient[other] >= low:
@@ -273,7 +273,7 @@ def _top_rows(
                 n_found, limit = kept, kept + _PLACES * k
         first = size
         if n_found > k:
-            low = np.partition(quotient[:n_found], n_found - k)[n_found - k]
+            low = nb.kth_largest(quotient[:n_found].copy(), k)
             lowest = np.sort(found[:n_found][quotient[:n_found] == low])
         for place in range(n_found):
             if n_found <= k or quotient[place] > low:
@@ -343,12 +343,12 @@ def _add(row: Any, begin: Any, factors: Any, segments: Any, dense: Any, sums: An
 @numba.njit(nogil=True, error_model="numpy")
 def _keep_best(column: Any, value: Any, size: Any, n: Any, rank: Any) -> Any:
     """Move the n best of more entries to the front, in order; return the lowest value of them."""
-    low = np.partition(value[:size], size - n)[size - n]
+    low = nb.kth_largest(value[:size].copy(), n)
     n_above = 0
     for place in range(size):
         n_above += value[place] > low
     tied = rank[column[:size][value[:size] == low]]
-    last = np.partition(tied, n - n_above - 1)[n - n_above - 1]
+    last = nb.kth_largest(tied, len(tied) - (n - n_above) + 1)
     kept = 0
     for place in range(size):
         if value[place] > low or (value[place] == low and rank[column[place]] <= last):

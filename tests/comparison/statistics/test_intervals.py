@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from samples import excludes
 from scipy import special, stats
+from threadpoolctl import threadpool_limits
 
 from evalplugin.base.errors import DataError
 from evalplugin.comparison.statistics.intervals import (
@@ -224,3 +225,13 @@ def test_students_interval_is_the_same_to_the_last_bit() -> None:
     half = float(special.stdtrit(2188, 0.975)) * Moments.of(values).std / sqrt(2189)
     ours = mean_interval(values, method="t", rng=rng())
     assert (ours.low, ours.high) == (ours.mean - half, ours.mean + half)
+
+
+@pytest.mark.parametrize("n", [300, 1000, 2400])
+def test_bounds_do_not_depend_on_the_number_of_processors(n: int) -> None:
+    values = np.random.default_rng(n).random((n, 3))
+    bounds = []
+    for threads in (1, 2):
+        with threadpool_limits(threads, user_api="blas"):
+            bounds.append(mean_intervals(values, method="bootstrap", rng=np.random.default_rng(0)))
+    assert bounds[0] == bounds[1]
