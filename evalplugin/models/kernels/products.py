@@ -20,8 +20,9 @@ _LEAST = 5e-324  # the first number above zero
 # Lists are made for tiles of columns, whose sums stay in a core's cache. Segments, the entries of a row in a tile, are
 # dense if they have this part of its columns: these are added several at a time, and stay in the cache for all users.
 _GROUP = 64  # columns of a tile that are looked at together
-_SPARSE_TILE, _DENSE_TILE = 2**15, 2**11  # columns, where there are few or many products
+_SPARSE_TILE, _DENSE_TILE = 2**15, 2**11  # columns, where most products are in sparse or in dense rows
 _DENSE_SHARE = 8
+_FEW = 16  # the products of a row are few if they are less than a part of the columns
 _DENSE_CELLS = 2**19  # of the dense segments of a tile, at most
 _KEPT = 2**19  # entries of some lists that are kept while tiles follow
 
@@ -321,23 +322,30 @@ def _cut(begin: Any, end: Any, right: Any, asked: Any, segments: Any, dense: Any
 
 
 @numba.njit(nogil=True, error_model="numpy")
-def _add(row: Any, begin: Any, factors: Any, segments: Any, dense: Any, sums: Any) -> None:
-    """Add the products of a row to the sums of a tile."""
+def _add(
+    row: Any, begin: Any, factors: Any, segments: Any, dense: Any, sums: Any, met: Any, few: Any
+) -> None:
+    """Add the products of a row to the sums of a tile, and mark the groups that it has met, all if they are not few."""
     left, right = factors
     a_indptr, a_column, a_value = left
     _, b_column, b_value = right
     count, first, _ = segments
+    met[:] = not few
     # Indices are unsigned, as signed ones would be tested for Python's negative ones.
     for entry in range(a_indptr[row], a_indptr[row + 1]):
         middle, factor = np.uint64(a_column[entry]), a_value[entry]
         n, start = count[middle], first[middle]
         if n < 0:
+            met[:] = True
             cells = dense[start]
             for c in range(len(sums)):
                 sums[c] += factor * cells[c]
         else:
             for other in range(np.uint64(start), np.uint64(start + n)):
-                sums[np.uint64(b_column[other] - begin)] += factor * b_value[other]
+                place = np.uint64(b_column[other] - begin)
+                sums[place] += factor * b_value[other]
+                if few:
+                    met[place // np.uint64(_GROUP)] = True
 
 
 @numba.njit(nogil=True, error_model="numpy")
@@ -359,13 +367,15 @@ def _keep_best(column: Any, value: Any, size: Any, n: Any, rank: Any) -> Any:
 
 
 @numba.njit(nogil=True, error_model="numpy")
-def _collect(begin: Any, sums: Any, found: Any, n: Any, rank: Any) -> Any:
+def _collect(begin: Any, sums: Any, met: Any, found: Any, n: Any, rank: Any) -> Any:
     """Move the sums of a tile that can be among the n best behind those found before; return how many, and the lowest.
 
     ``found`` has the columns and values, their number, and the lowest value that can be among the n best.
     """
     column, value, size, low = found
     for first in range(0, len(sums), _GROUP):
+        if not met[first // _GROUP]:
+            continue
         some = sums[first : first + _GROUP]
         n_near = 0
         for place in range(_GROUP):
@@ -397,15 +407,19 @@ def _list_rows(
     rank, order = ties
     column, value = lists
     n_columns, n_middle, n = len(rank), len(right[0]) - 1, column.shape[1]
-    used, n_products = np.zeros(n_middle, dtype=np.bool_), 0
-    for row in rows:
-        for middle in left[1][left[0][row] : left[0][row + 1]]:
+    used, products, n_dense = np.zeros(n_middle, dtype=np.bool_), np.zeros(len(rows), dtype=np.int64), 0
+    for place in range(len(rows)):
+        for middle in left[1][left[0][rows[place]] : left[0][rows[place] + 1]]:
             used[middle] = True
-            n_products += right[0][middle + 1] - right[0][middle]
+            n_products = right[0][middle + 1] - right[0][middle]
+            products[place] += n_products
+            if n_products * _DENSE_SHARE > n_columns:
+                n_dense += n_products
     asked = np.flatnonzero(used)
-    width = _DENSE_TILE if n_products > n_columns * len(rows) else _SPARSE_TILE
+    width = _DENSE_TILE if 2 * n_dense > products.sum() else _SPARSE_TILE
     width = min(width, -(-n_columns // _GROUP) * _GROUP)
     sums, dense = memory[:width], memory[width:][: _DENSE_CELLS // width * width].reshape((-1, width))
+    met = np.empty(width // _GROUP, dtype=np.bool_)
     segments = np.empty(n_middle, dtype=np.int64), np.empty(n_middle, dtype=np.int64), right[0][:-1].copy()
     space = _space(n, n_columns)
     found, total = np.empty((len(rows), space), dtype=np.int32), np.empty((len(rows), space))
@@ -416,12 +430,12 @@ def _list_rows(
         _cut(begin, end, right, asked, segments, dense)
         for place in range(len(rows)):
             row = rows[place]
-            _add(row, begin, factors, segments, dense, sums)
+            _add(row, begin, factors, segments, dense, sums, met, products[place] * _FEW < n_columns)
             while skip[place] < skipped_start[row + 1] and skipped[skip[place]] < end:
                 sums[skipped[skip[place]] - begin] = 0.0
                 skip[place] += 1
             state = found[place], total[place], sizes[place], lows[place]
-            sizes[place], lows[place] = _collect(begin, sums, state, n, rank)
+            sizes[place], lows[place] = _collect(begin, sums, met, state, n, rank)
     done = np.full(n_columns, -1, dtype=np.int32)  # the last row that lists no zero of a column
     for place in range(len(rows)):
         if sizes[place] > n:
