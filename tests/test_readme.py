@@ -161,8 +161,14 @@ def test_the_example_from_python_works(capsys: pytest.CaptureFixture[str]) -> No
 def test_the_headline_numbers_are_those_that_were_measured() -> None:
     found = re.search(r"<!-- HEADLINES -->\n(.*?)<!-- end -->", README, re.DOTALL)
     rows = [line for line in found[1].splitlines() if " s " in line]
-    assert len(rows) == 3
+    assert len(rows) == 4
     tables = [(ROOT / f"experiments/benchmarks/{name}.md").read_text() for name in ("metrics", "topn")]
+    whole = re.search(
+        r"\| \*\*total\*\* \| (\d+) .* \| (\d+) .* \|",
+        (ROOT / "experiments/benchmarks/scale.md").read_text().partition("## large")[2],
+    )
+    own, by_hand = whole.groups()
+    assert f"| {own} s | {by_hand} s by a script" in rows.pop()
     lines = "\n".join(tables).splitlines()
     # A row of a library, and the three above it: evalplugin's own is among them.
     measured = [set(re.findall(r"[\d.,]+", " ".join(lines[end - 4 : end]))) for end in range(4, len(lines))]
