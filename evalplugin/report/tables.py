@@ -19,7 +19,7 @@ from evalplugin.report.sentences.groups import corrected_line, group_statistics_
 from evalplugin.report.sentences.lists import overlap_lines, overlap_sentence, primary_differences
 from evalplugin.report.sentences.statistics import TEST_NAMES, further_tests, statistics_lines
 from evalplugin.report.sentences.units import ranking_basis, shared_lines
-from evalplugin.report.sentences.verdict import segment_verdict, verdict_sentence
+from evalplugin.report.sentences.verdict import segment_verdict, verdict
 from evalplugin.report.table import Column, Table, TableCell, numbers, words
 from evalplugin.report.words import better_words, heading
 
@@ -37,7 +37,7 @@ def comparison_tables(
         shared = shared_lines(comparison, [metric])
         lines = (*statistics_lines(comparison, metric), *fit_lines(comparison, has_folds=True))
         with_pairs = comparison.pairing == "all" and any(pair.metric == metric for pair in comparison.pairs)
-        models = models_table(comparison, metric)._replace(verdict=verdict_sentence(comparison, metric))
+        models = models_table(comparison, metric)._replace(verdict=str(verdict(comparison, metric)))
         yield models._replace(footnotes=(*shared, *(() if with_pairs else lines)))
         if with_pairs:
             yield pairs_table(comparison, metric)._replace(footnotes=lines)

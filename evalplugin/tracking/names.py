@@ -11,6 +11,7 @@ from evalplugin.base.errors import TrackingError
 
 CHAMPION_ALIAS, PREVIOUS_ALIAS = "champion", "previous"  # of versions of a registered model
 MAX_KEY_LENGTH, MAX_PARAM, MAX_TAG = 250, 6000, 8000  # characters; MLflow cuts longer values
+MAX_RUN_NAME = 60  # characters; MLflow's pages cut longer ones
 # Keys of counts that are logged next to the metrics.
 _RESERVED = frozenset({"users", "users_undefined"})
 

@@ -358,6 +358,15 @@ class LoggedRun:
             check_stored_uri(self.run.info.artifact_uri, store), tracking_uri=store
         )
 
+    def local_file(self, path: str) -> Path:
+        """Return a file of this machine that is an artifact: its own where the store is here, or a download.
+
+        Raises:
+            TrackingError: The run has no such artifact, or it cannot be downloaded.
+        """
+        with tracking_call(self.client.tracking_uri, f"read the artifact {path} of {self}"):
+            return Path(self._artifacts.download_artifacts(path))
+
     @cached_property
     def _files(self) -> frozenset[str]:
         return frozenset(file.path for file in self._artifacts.list_artifacts("data"))

@@ -84,6 +84,16 @@ def experiments_called(client: mlflow.MlflowClient, name: str | None) -> dict[st
     return names
 
 
+def find_summary(client: mlflow.MlflowClient, bakeoff: str | None, experiment: str | None) -> LoggedRun:
+    """Return the summary run of a bake-off: of the one with an id, or of the latest that was finished.
+
+    Raises:
+        DataError: There is none in the experiment, or in any if none is named.
+    """
+    words = redact(client.tracking_uri) if experiment is None else f"the experiment {experiment!r}"
+    return _Scope(client, experiments_called(client, experiment), words).summary(bakeoff)
+
+
 @dataclass(frozen=True)
 class _Scope:
     """The experiments that are searched: one, or all that are not deleted."""
@@ -96,23 +106,36 @@ class _Scope:
         """Return the runs of a bake-off's models, in config order."""
         notes = []
         if bakeoff == _LATEST:
-            latest = self._search(f"{SUMMARY_RUNS} and attributes.status = 'FINISHED'", 1)
-            if not latest:
-                raise DataError(
-                    f"{self.words} has no finished bake-off; name runs or an experiment, or make one: "
-                    f"python -m evalplugin run CONFIG"
-                )
-            bakeoff, name = latest[0].bakeoff, self.experiments[latest[0].experiment_id]
+            latest = self.summary(None)
+            bakeoff, name = latest.bakeoff, self.experiments[latest.experiment_id]
             where = "" if len(self.experiments) == 1 else f" (experiment {name!r})"
             notes.append(f"the latest bake-off of {self.words}: {bakeoff}{where}; --bakeoff ID takes another")
         runs = [] if "'" in bakeoff else self._search(models_filter(bakeoff))
         if not runs:
-            known = list(dict.fromkeys(run.bakeoff for run in self._search(MODEL_RUNS, PAGE_SIZE)))
-            raise DataError(
-                f"{self.words} has no bake-off {bakeoff!r}{did_you_mean(bakeoff, known[:10], noun='latest')}"
-            )
+            raise self._unknown(bakeoff)
         done, undone = _done(runs)
         return FoundRuns(tuple(in_config_order(done)), bakeoff, (*notes, *undone))
+
+    def summary(self, bakeoff: str | None) -> LoggedRun:
+        """Return the summary run of a bake-off, or the latest finished one."""
+        if bakeoff is None:
+            runs = self._search(f"{SUMMARY_RUNS} and attributes.status = 'FINISHED'", 1)
+            if not runs:
+                raise DataError(
+                    f"{self.words} has no finished bake-off; name runs or an experiment, or make one: "
+                    f"python -m evalplugin run CONFIG"
+                )
+            return runs[0]
+        query = f"tags.`evalplugin.bakeoff` = '{bakeoff}' and {SUMMARY_RUNS}"
+        runs = [] if "'" in bakeoff else self._search(query, 1)
+        if not runs:
+            raise self._unknown(bakeoff)
+        return runs[0]
+
+    def _unknown(self, bakeoff: str) -> DataError:
+        known = list(dict.fromkeys(run.bakeoff for run in self._search(MODEL_RUNS, PAGE_SIZE)))
+        near = did_you_mean(bakeoff, known[:10], noun="latest")
+        return DataError(f"{self.words} has no bake-off {bakeoff!r}{near}")
 
     def named(self, names: Sequence[str]) -> FoundRuns:
         """Return runs by id, or the latest of each name: a run's name, or a model's."""

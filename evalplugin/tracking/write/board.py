@@ -6,6 +6,7 @@ import base64
 import hashlib
 import html
 import json
+import shlex
 import time
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +21,7 @@ from evalplugin.comparison.comparison import Comparison
 from evalplugin.execution.results import ModelResult, Plan
 from evalplugin.report.sentences.units import ranking_basis
 from evalplugin.tracking import mlflow
-from evalplugin.tracking.location import ui_base_url, ui_command, ui_query
+from evalplugin.tracking.location import resolve_uri, ui_base_url, ui_command, ui_query
 from evalplugin.tracking.names import flatten, metric_names
 from evalplugin.tracking.read.runs import models_filter
 
@@ -250,6 +251,13 @@ class Links:
     def ui_command(self) -> str | None:
         """The command to start first; None where a server shows the pages already."""
         return ui_command(self.tracking_uri)
+
+    @property
+    def open_command(self) -> str:
+        """The command that opens the comparison page in the browser, without a server."""
+        is_default = self.tracking_uri == resolve_uri(None)
+        store = "" if is_default else f" --tracking-uri {shlex.quote(self.tracking_uri)}"
+        return f"python -m evalplugin open {self.bakeoff}{store}"
 
     @property
     def board_url_path(self) -> str:

@@ -19,8 +19,15 @@ from evalplugin.report.render.markdown import escape
 from evalplugin.report.run_summary import note_markdown
 from evalplugin.report.sections import Section
 from evalplugin.report.sentences.units import ranking_basis
-from evalplugin.report.sentences.verdict import verdict, verdict_sentence
-from evalplugin.tracking.names import MAX_KEY_LENGTH, MAX_TAG, metric_names, model_keys, shorten_value
+from evalplugin.report.sentences.verdict import verdict
+from evalplugin.tracking.names import (
+    MAX_KEY_LENGTH,
+    MAX_RUN_NAME,
+    MAX_TAG,
+    metric_names,
+    model_keys,
+    shorten_value,
+)
 from evalplugin.tracking.write.artifacts import TABLE, config_artifacts, model_artifacts
 from evalplugin.tracking.write.board import PAGE, Links
 from evalplugin.tracking.write.items import Artifact, Item, Metric, Tag
@@ -65,8 +72,8 @@ def model_items(plan: Plan, result: ModelResult) -> Iterator[Item]:
 def summary_name(comparisons: Sequence[Comparison]) -> str:
     """Return the name of the summary run, which begins with the leading model, of each dataset and split."""
     several = len(comparisons) > 1
-    names = [verdict(c).headline + (f" on {c.contest.place}" if several else "") for c in comparisons]
-    return shorten_value("; ".join(names), MAX_KEY_LENGTH)
+    names = [verdict(c).name + (f" on {c.contest.place}" if several else "") for c in comparisons]
+    return shorten_value("; ".join(names), MAX_RUN_NAME)
 
 
 def summary_items(
@@ -87,7 +94,7 @@ def summary_items(
     paragraphs = [f"**{escape(statement.title)}.** {escape(statement.reason)}" for statement in statements]
     for comparison in comparisons:
         where = f"{escape(str(comparison.contest.place))}: " if len(comparisons) > 1 else ""
-        paragraphs.append(where + escape(verdict_sentence(comparison, comparison.contest.primary)))
+        paragraphs.append(where + escape(str(verdict(comparison))))
     leaderboard = "\n\n".join([*paragraphs, leaderboard_markdown(plan, comparisons, sections)])
     pages = {"Board": links.board_url, "Compare": links.compare_url}
     line = " · ".join(f"[{name}]({url})" for name, url in pages.items() if url is not None)

@@ -18,7 +18,7 @@ from evalplugin.execution.results import ModelResult, Plan, Scored
 from evalplugin.report.charts.palette import model_colours
 from evalplugin.report.charts.pictures import ModelPicture
 from evalplugin.report.sections import Section
-from evalplugin.report.sentences.verdict import verdict_sentence
+from evalplugin.report.sentences.verdict import verdict
 from evalplugin.tracking import mlflow
 from evalplugin.tracking.connection import FAIL_FAST, connect, tracking_call
 from evalplugin.tracking.location import resolve_uri
@@ -187,8 +187,8 @@ class MlflowTracker:
             key = key_of(model)
             if key in drawn:  # no model that failed
                 comparison, row = rows[key]
-                verdict = verdict_sentence(comparison, plan.primary)
-                pages[self.ids[key]] = [summary_artifact(plan, model, row.cells, verdict), *drawn[key]]
+                sentences = str(verdict(comparison))
+                pages[self.ids[key]] = [summary_artifact(plan, model, row.cells, sentences), *drawn[key]]
         with tracking_call(self.uri, "log the pictures"), self.writer.uploading(pages):
             with tracking_call(self.uri, "log the differences"):
                 for key, standing in rows.items():
