@@ -66,8 +66,12 @@ _COST_TIME = "{seconds} ({model})"
 _NEXT_DECIDED = (
     "Next: try {leader} on live traffic against {against}; offline scores do not show what people will do."
 )
-_NEXT_UNDECIDED = "Next: take the cheaper of them, or test on more {units.nouns}: four times as many show half the difference."
-_NEXT_SEEDS = "Next: fit with more seeds: as far as is measured, more {units.nouns} alone would not tell {leader} from {rival}."
+_NEXT_UNDECIDED = (
+    "Next: take the cheaper of them, or test on more {units.nouns}: four times as many show half the difference."
+)
+_NEXT_SEEDS = (
+    "Next: fit with more seeds: as far as is measured, more {units.nouns} alone would not tell {leader} from {rival}."
+)
 _NEXT_NONE = (
     "Next: tune the models, or test on more {units.nouns}: these show a difference of {least} or more."
 )
