@@ -94,7 +94,7 @@ def test_notices_of_the_run_count_queries(ran: SimpleNamespace) -> None:
 
 def test_the_terminal_counts_queries_of_sessions(ran, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
-    show_bakeoff(ran.outcome)
+    show_bakeoff(ran.outcome, wide=True)
     shown = capsys.readouterr().out
     assert "Queries: 36 of 12 sessions compared." in shown
     assert re.search(
@@ -246,7 +246,7 @@ def test_one_bakeoff_of_users_and_queries_counts_both(ran, capsys):
     of_users = compare(replace(contest, split="last_n", models=models))
     outcome = copy(ran.outcome)
     outcome.comparisons = (comparison, of_users)
-    show_bakeoff(outcome)
+    show_bakeoff(outcome, wide=True)
     lines = capsys.readouterr().out.splitlines()
     assert "Queries: 36 of 12 sessions compared." in lines
     assert "Users: 36 compared." in lines

@@ -18,7 +18,9 @@ class Contest {
     this.section = section;
     this.data = JSON.parse(section.querySelector("script.data").textContent);
     this.drawing = 0;
-    openCard(this);
+    // A closed part has no width to draw in.
+    for (const part of section.querySelectorAll("details.part"))
+      part.addEventListener("toggle", () => { if (part.open && part.dataset.drawn !== String(this.drawing)) this.draw(); });
     if (!this.data.models.length) return;
     const { models, metrics, baseline } = this.data;
     this.metric = 0;
@@ -76,7 +78,7 @@ class Contest {
   }
 
   async draw() {
-    if (!this.data.models.length) return;
+    if (!this.data.models.length) return this.show(this.data.card ?? [], ++this.drawing);
     const turn = ++this.drawing;
     const metric = this.data.metrics[this.metric];
     this.section.querySelectorAll(".shown").forEach((node) => { node.textContent = metric.name; });
@@ -84,27 +86,21 @@ class Contest {
       button.setAttribute("aria-pressed", String(i === this.focus)));
     const figures = [
       ...differenceFigures(this, metric), ...curveFigures(this, metric), ...costFigures(this), ...groupFigures(this, metric),
-      ...hitRateFigures(this), ...(this.data.trend ? [this.data.trend.figure] : []),
+      ...hitRateFigures(this), ...(this.data.trend ? [this.data.trend.figure] : []), ...(this.data.card ?? []),
     ];
+    await this.show(figures, turn);
+  }
+
+  /** Draw the figures of open parts. */
+  async show(figures, turn) {
+    this.section.querySelectorAll("details.part[open]").forEach((part) => { part.dataset.drawn = turn; });
     for (const figure of figures) {
       if (turn !== this.drawing) return; // something else was chosen meanwhile
       const node = this.find(`figure[data-chart="${figure.kind}"]`);
-      if (node) await show(node, figure);
+      if (node && !node.closest("details.part:not([open])")) await show(node, figure);
     }
     if (turn === this.drawing) this.section.dataset.drawn = String(turn);
   }
-}
-
-/** Draw the charts of the data once their section is opened, as a closed one has no width. */
-function openCard(contest) {
-  const { card } = contest.data;
-  if (!card) return;
-  const details = contest.find("details.data");
-  details.addEventListener("toggle", async () => {
-    if (!details.open || details.dataset.drawn) return;
-    details.dataset.drawn = "true";
-    for (const figure of card) await show(contest.find(`figure[data-chart="${figure.kind}"]`), figure);
-  });
 }
 
 /** Show one figure: its chart, or in words why there is none, and its numbers. */

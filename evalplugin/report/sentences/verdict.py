@@ -38,7 +38,7 @@ _BEAT_SOME = "{models} beat {baseline}: {gains}. Whether {others} is as good is 
 _BEAT_SOME_MORE = "{models} beat {baseline}: {gains}. Whether {others} are as good is not decided."
 _NONE_SHOWN = "No model is shown to beat {baseline}: {leader} leads by {gain}, which may be chance."
 _NONE_BEATS = "No model beats {baseline}. The best of the others, {second}, is at {gain}."
-_BASELINE_LEADS = "No model is shown to beat {baseline}, which leads. {others} may be as good."
+_BASELINE_LEADS = "No model is shown to beat {baseline}. {others} may be as good."
 _NOT_DECIDED = "Which of {models} is the best by {metric} is not decided."
 _NO_VALUE = "No model has a value of {metric}."
 _NOT_RANKED = "No {units.noun} has values of all models: none is ranked by {metric}."
@@ -67,10 +67,12 @@ _NEXT_DECIDED = (
     "Next: try {leader} on live traffic against {against}; offline scores do not show what people will do."
 )
 _NEXT_UNDECIDED = (
-    "Next: take the cheaper of them, or test on more {units.nouns}: four times as many show half the difference."
+    "Next: take the cheaper of them, or test on more {units.nouns}: four times as many show half the "
+    "difference."
 )
 _NEXT_SEEDS = (
-    "Next: fit with more seeds: as far as is measured, more {units.nouns} alone would not tell {leader} from {rival}."
+    "Next: fit with more seeds: as far as is measured, more {units.nouns} alone would not tell {leader} from "
+    "{rival}."
 )
 _NEXT_NONE = (
     "Next: tune the models, or test on more {units.nouns}: these show a difference of {least} or more."
@@ -94,9 +96,7 @@ _WITHOUT_HISTORY_IN_FOLDS = (
     "them."
 )
 _BEST_WITH_HISTORY = "Among the {known} with history, {leader} is the best."
-_MAY_BE_BEST_WITH_HISTORY = (
-    "Among the {known} with history, {leader} leads, and any of {models} may be the best."
-)
+_MAY_BE_BEST_WITH_HISTORY = "Among the {known} with history, {leader} leads, and {models} may be the best."
 
 # The leader against the baseline.
 _AGAINST = "{model} against {against}: {difference}"
@@ -119,12 +119,10 @@ _FEW_WITH = (
 
 # Groups of users.
 _BEST_IN_GROUP = 'Among {units.nouns} of the group "{label}" ({segment}), {leader} is the best.'
-_MAY_BE_BEST_IN_GROUP = (
-    'Among {units.nouns} of the group "{label}" ({segment}), any of {models} may be the best.'
-)
+_MAY_BE_BEST_IN_GROUP = 'Among {units.nouns} of the group "{label}" ({segment}), {models} may be the best.'
 _MORE_GROUPS = "{leader} is shown not to be the best in {groups} more."
 _GROUP_BEST = "{label}: {leader} is the best."
-_GROUP_MAY_BE_BEST = "{label}: any of {models} may be the best."
+_GROUP_MAY_BE_BEST = "{label}: {models} may be the best."
 _FROM_TRUTH = (
     "These groups are made from the held-out items, which nobody knows when a list is made: they show where scores "
     "come from, and no winner is named."
@@ -164,11 +162,10 @@ def verdict(comparison: Comparison, metric: str | None = None) -> Verdict:
     if best is None:
         return Verdict("none", "Nothing to decide", "nothing to decide", _without_best(comparison, metric))
     evidence = (*_further_sentences(comparison, best), *_other_metrics(comparison, best))
-    details = tuple(_details(comparison, best))
     if len(best.compared) == 1:
         headline = _ONLY.format(leader=best.leader, metric=metric)
-        return Verdict("none", "One model", f"{best.leader} alone", headline, details[:1], evidence)
-    headline = _headline(comparison, best)
+        return Verdict("none", "One model", f"{best.leader} alone", headline, evidence=evidence)
+    headline, details = _headline(comparison, best), tuple(_details(comparison, best))
     if len(best.models) == 1:
         return Verdict("one", "Decided", f"{best.leader} is the best", headline, details, evidence)
     return Verdict("several", "Not decided", f"{best.leader} leads, not decided", headline, details, evidence)
@@ -216,7 +213,11 @@ def _headline(comparison: Comparison, best: BestModels) -> str:
 def _ratios(comparison: Comparison, metric: str, models: Sequence[str], against: str) -> list[float]:
     """Return the mean of each model as a multiple of another one's; none where that one's is near zero."""
     means = {row.model: row.mean(metric) for row in comparison.models}
-    ratios = [means[model] / means[against] if means[against] > 0 else math.inf for model in models]
+    ratios = []
+    for model in models:
+        pair = comparison.pair(metric, model, against)
+        whole = means[model] / means[against] if means[against] > 0 else math.inf
+        ratios.append(whole if pair is None else 1 + pair.paired.relative)
     return ratios if all(1 / _MOST_TIMES < ratio < _MOST_TIMES for ratio in ratios) else []
 
 
@@ -225,7 +226,13 @@ def _amounts(comparison: Comparison, metric: str, models: Sequence[str], against
     if ratios := _ratios(comparison, metric, models, against):
         return _listed([relative(ratio - 1) for ratio in ratios])
     means = {row.model: row.mean(metric) for row in comparison.models}
-    return _listed([signed(means[model] - means[against]) for model in models])
+    pairs = {model: comparison.pair(metric, model, against) for model in models}
+    return _listed(
+        [
+            signed(means[model] - means[against] if pair is None else pair.paired.interval.mean)
+            for model, pair in pairs.items()
+        ]
+    )
 
 
 def _gains(comparison: Comparison, metric: str, models: Sequence[str], against: str) -> str:
@@ -339,7 +346,6 @@ def to_tell_apart(best: BestModels, units: Units) -> list[str]:
 
 def _further_sentences(comparison: Comparison, best: BestModels) -> Iterator[str]:
     """Yield the statistics behind the headline: whom it rests on, and the leader against the baseline."""
-    yield from why_several(best, comparison.contest.units)
     if basis := ranking_basis(comparison, best.metric):
         yield _BASIS.format(basis=basis)
     if (pair := _against_baseline(comparison, best)) is not None:
@@ -360,6 +366,7 @@ def _other_metrics(comparison: Comparison, best: BestModels) -> Iterator[str]:
 
 def _cautions(comparison: Comparison, best: BestModels) -> Iterator[str]:
     """Yield what limits the headline: few users who tell models apart, and users without history who decide it."""
+    yield from why_several(best, comparison.contest.units)
     if best.fewest is not None and best.fewest[1] < RELIABLE_FROM:
         other, differing = best.fewest
         yield _FEW_WITH.format(
