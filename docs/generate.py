@@ -2,30 +2,30 @@
 
 A part stands between `<!-- generated: KIND NAMES -->` and `<!-- end of generated -->`, as plain Markdown that can be
 read on the site, in a clone and on a repository's pages. A page of more than four screens has its contents at the
-top, unless it begins with a table of all its parts.
+top, unless it begins with all its parts. A parameter or an option that several have is described once a page.
 """
 
 from __future__ import annotations
 
 import inspect
-import json
+import itertools
 import pkgutil
 import re
 import sys
 import textwrap
 import types
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
-from config_keys import ConfigKey, config_keys
+from config_keys import ConfigKey, as_yaml, config_keys
 
 from evalplugin.cli.list import registry_of
 from evalplugin.cli.program import cli
-from evalplugin.components.parameters import Parameter, parameters_of
+from evalplugin.components.parameters import parameters_of
 from evalplugin.components.registry import Entry
 from evalplugin.features.checks.catalogue import CHECKS, check_of
 from evalplugin.lists.profiles import EVERY_RATING, PROFILES
@@ -33,6 +33,12 @@ from evalplugin.models.base import cold_answer
 
 DOCS = Path(__file__).parent
 _LONG = {"words": 1_100, "lines": 180}  # four screens
+_MANY = 12  # components with a table of all
+_USUAL = (  # sentences of metrics that the page says once for all
+    r"\s+Undefined \(NaN\)\s+for\s+a\s+user\s+without\s+a\s+relevant\s+item\.(?=\s+Range)|"
+    r"(?<=\.)\s+Range\s+0\s+to\s+1,\s+higher\s+is\s+better\.|"
+    r" *>>> from evalplugin\.metrics import evaluate\n"
+)
 _END = "<!-- end of generated -->"
 _PART = re.compile(rf"(<!-- generated: ([\w-]+)\s*(.*?)\s*-->\n).*?{_END}\n", re.DOTALL)
 
@@ -68,20 +74,36 @@ def _part(start: str, body: str) -> str:
 
 
 def _components(page: Path, kind: str) -> str:
-    """Return a table of the registered components of one kind, and a section for each."""
+    """Return an overview of the registered components of one kind, and a section for each."""
     entries = [entry for entry in registry_of(kind) if entry.is_own]
-    rows = [(f"[`{entry.name}`](#{_slug(entry.name)})", entry.summary) for entry in entries]
-    sections = (
-        f"## {entry.name}\n\n{_markdown(entry.cls.__doc__)}\n\n"
-        f"{_cold_users(kind, entry)}{_parameters(parameters_of(entry.cls))}"
-        for entry in entries
-    )
-    return "\n\n".join([_table((kind.removesuffix("s"), "what it is"), rows), *sections])
+    details = {entry.name: _parameters(kind, entry) for entry in entries}
+    shared = _shared(details, 6)
+    links = {entry.name: f"[`{entry.name}`](#{_slug(entry.name)})" for entry in entries}
+    is_table = len(entries) > _MANY
+    rows = [(links[entry.name], entry.summary) for entry in entries]
+    parts = [_table((kind.removesuffix("s"), "what it is"), rows) if is_table else ", ".join(links.values())]
+    if shared:
+        parts.append(f"## Shared parameters\n\n{_details(shared)}")
+    seen: dict[_Detail, str] = {}
+    for entry in entries:
+        about = re.sub(_USUAL, "", entry.cls.__doc__ or "") if kind == "metrics" else entry.cls.__doc__
+        about = _markdown(about)
+        if is_table:
+            about = about.partition("\n\n")[2]  # the first paragraph is in the table
+        cold = _cold_users(entry) if kind == "models" else ""
+        found = _found(entry.name, details[entry.name], shared, seen)
+        parts.append("\n\n".join(filter(None, (f"## {entry.name}", about, cold, found))))
+    return "\n\n".join(parts)
 
 
 def _config_keys(page: Path, sections: str) -> str:
-    """Return a list of the keys of some sections of a config."""
-    return "\n".join(_key(key) for section in sections.split() for key in config_keys(section))
+    """Return a list of the keys of some sections of a config, less those that every type has."""
+    shown = "".join(re.findall(r"^```yaml\n.*?^```", page.read_text(), re.MULTILINE | re.DOTALL))
+    keys = [key for section in sections.split() for key in config_keys(section)]
+    return "\n".join(_key(key, shown) for key in keys if not key.description.startswith(_OF_TYPES))
+
+
+_OF_TYPES = ("Registered type", "Name in results", "The parameters of the type")
 
 
 _LOOKS_AT = {
@@ -147,7 +169,19 @@ def _commands(page: Path, names: str) -> str:
         (f"[{path}](#{_slug(path)})", context.command.get_short_help_str(limit=150))
         for path, context in commands.items()
     ]
-    return "\n\n".join([_table(("command", "what it does"), rows), *map(_command, commands.values())])
+    options = {path: _options(context) for path, context in commands.items()}
+    of_all = [detail for detail in _shared(options, 4) if detail.name in ("`--debug`", "`-h, --help`")]
+    options = {path: [one for one in found if one not in of_all] for path, found in options.items()}
+    shared = _shared(options, 4)
+    parts = [
+        _table(("command", "what it does"), rows),
+        f"## Shared options\n\n{_details([*of_all, *shared])}",
+    ]
+    seen: dict[_Detail, str] = {}
+    for path, context in commands.items():
+        found = _found(path, options[path], shared, seen)
+        parts += filter(None, (f"## {path}", *_command(context), found))
+    return "\n\n".join(parts)
 
 
 def _walk(context: click.Context) -> Iterator[tuple[str, click.Context]]:
@@ -157,18 +191,87 @@ def _walk(context: click.Context) -> Iterator[tuple[str, click.Context]]:
             yield from _walk(click.Context(command, info_name=name, parent=context))
 
 
-def _command(context: click.Context) -> str:
+def _command(context: click.Context) -> Iterator[str]:
+    """Yield the usage and the help of a command, less the sentence that the table has."""
     command = context.command
-    # After \b, lines stay as they are.
-    about = [
-        textwrap.indent(part.removeprefix("\b\n"), "    ") if part.startswith("\b\n") else part
-        for part in inspect.cleandoc(command.help or "").split("\n\n")
-    ]
-    usage = "    " + " ".join([context.command_path, *command.collect_usage_pieces(context)])
-    options = [option for option in command.get_params(context) if isinstance(option, click.Option)]
+    yield "    " + " ".join([context.command_path, *command.collect_usage_pieces(context)])
+    first = command.get_short_help_str(limit=150)
+    for part in inspect.cleandoc(command.help or "").removeprefix(first).strip().split("\n\n"):
+        # After \b, lines stay as they are.
+        yield textwrap.indent(part.removeprefix("\b\n"), "    ") if part.startswith("\b\n") else part
+
+
+def _options(context: click.Context) -> list[_Detail]:
+    options = [option for option in context.command.get_params(context) if isinstance(option, click.Option)]
     records = filter(None, (option.get_help_record(context) for option in options))
-    rows = [(f"`{names}`", meaning.replace("  [", " [")) for names, meaning in records]
-    return "\n\n".join([f"## {context.command_path}", usage, *about, _table(("option", "meaning"), rows)])
+    return [
+        _Detail(f"`{names}`", "", "", re.sub("; wins over [^.]*|(?<= ) +", "", meaning).lstrip())
+        for names, meaning in records
+    ]
+
+
+class _Detail(NamedTuple):
+    """A parameter or an option, as Markdown; equal ones are described once a page."""
+
+    name: str
+    type: str
+    default: str
+    meaning: str
+
+    @property
+    def alone(self) -> _Detail:
+        """The same without its default, which may differ where the meaning is shared."""
+        return self._replace(default="")
+
+
+def _shared(found: Mapping[str, list[_Detail]], least: int) -> list[_Detail]:
+    """Return what at least so many of the components or commands have, with a default that all of them have."""
+    defaults: dict[_Detail, list[str]] = {}
+    for detail in itertools.chain(*found.values()):
+        defaults.setdefault(detail.alone, []).append(detail.default)
+    return [
+        detail._replace(default=texts[0] if len({*texts}) == 1 else "")
+        for detail, texts in defaults.items()
+        if len(texts) >= least
+    ]
+
+
+def _found(name: str, details: list[_Detail], shared: Sequence[_Detail], seen: dict[_Detail, str]) -> str:
+    """Return a list of what a component has, and lines of what is described above: shared, or as of another."""
+    of_all = {detail.alone: detail.default for detail in shared}
+    own = [detail for detail in details if detail.alone not in (*of_all, *seen)]
+    above: dict[str, list[str]] = {}
+    for detail in details:
+        if detail.alone in of_all:
+            is_option = detail.name.startswith("`-")
+            link = f"[Shared](#shared-{'options' if is_option else 'parameters'})"
+            text = detail.name if is_option or of_all[detail.alone] else detail.default
+        elif detail.alone in seen:
+            owner = seen[detail.alone]
+            link, text = f"As of [{owner}](#{_slug(owner)})", detail.default or detail.name
+        else:
+            continue
+        above.setdefault(link, []).append(re.sub(r"^`(-\w, )?(--[\w-]+).*`$", r"`\2`", text))
+    seen.update({detail.alone: name for detail in own})
+    lines = [
+        f"{link}: {'all' if len(names) == len(of_all) > 2 else ', '.join(names)}."
+        for link, names in above.items()
+    ]
+    return "\n\n".join(filter(None, (_details(own), " ".join(lines))))
+
+
+def _details(details: Sequence[_Detail]) -> str:
+    """Return a list; what differs by the name alone is one item."""
+    items: dict[tuple[str, str], list[_Detail]] = {}
+    for detail in details:
+        same = (detail.type, detail.meaning) if detail.meaning else (detail.name, "")
+        items.setdefault(same, []).append(detail)
+    return "\n".join(
+        f"- {', '.join(detail.default or detail.name for detail in same)}"
+        + (f" ({same[0].type})" if same[0].type else "")
+        + (f": {same[0].meaning}" if same[0].meaning else "")
+        for same in items.values()
+    )
 
 
 def _python(page: Path, names: str) -> str:
@@ -303,35 +406,39 @@ def _names(names: re.Match[str]) -> str:
     return ", ".join(f"`{name}`" for name in names[1].split(", ")) + ": "
 
 
-def _cold_users(kind: str, entry: Entry[Any]) -> str:
-    return f"Users without train data get: {cold_answer(entry.cls)}.\n\n" if kind == "models" else ""
+def _cold_users(entry: Entry[Any]) -> str:
+    answer = cold_answer(entry.cls)
+    return "" if answer == "popularity" else f"Users without train data get: {answer}."
 
 
-def _parameters(parameters: list[Parameter]) -> str:
-    if not parameters:
-        return "It takes no parameters."
-    rows = [
-        (
-            f"`{parameter.name}`",
-            parameter.type.replace("|", "or"),
-            ""
-            if parameter.type == "mapping"
-            else "required"
-            if parameter.required
-            else f"`{json.dumps(parameter.default)}`",
-            parameter.description,
+def _parameters(kind: str, entry: Entry[Any]) -> list[_Detail]:
+    """Return the parameters of a component, with defaults as one writes them: in a metric's name, or in YAML."""
+    found = []
+    for parameter in parameters_of(entry.cls):
+        if parameter.type == "mapping" and not parameter.description:
+            continue  # its keys follow
+        text = as_yaml(parameter.default)
+        is_given = parameter.required or parameter.type == "mapping"
+        found.append(
+            _Detail(
+                f"`{parameter.name}`",
+                parameter.type.replace("|", "or").replace("collections.abc.Mapping[str, Any]", "mapping")
+                + ", required" * parameter.required,
+                "" if is_given else f"`{parameter.name}{'=' if kind == 'metrics' else ': '}{text}`",
+                parameter.description,
+            )
         )
-        for parameter in parameters
-    ]
-    return _table(("parameter", "type", "default", "meaning"), rows)
+    return found
 
 
-def _key(key: ConfigKey) -> str:
+def _key(key: ConfigKey, shown: str) -> str:
+    """Return an item of a list; an example only of what has a form that neither its type nor the YAML shows."""
+    name = key.path.rpartition(".")[2]
     about = [key.type]
     if key.default:
         about.append("required" if key.default == "required" else f"default `{key.default}`")
-    if key.example and not key.is_section:
-        name = key.path.rpartition(".")[2]
+    has_form = re.search("text|list|any", key.type) and not re.search(rf"\b{re.escape(name)}:", shown)
+    if key.example and not key.is_section and has_form:
         about.append(f"for example `{name}: {key.example}`")
     facts = "; ".join(filter(None, about))
     return f"- `{key.path}`: {key.description}" + (f" *({facts})*" if facts else "")
