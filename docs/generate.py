@@ -84,7 +84,7 @@ def _components(page: Path, kind: str) -> str:
     parts = [_table((kind.removesuffix("s"), "what it is"), rows) if is_table else ", ".join(links.values())]
     if shared:
         parts.append(f"## Shared parameters\n\n{_details(shared)}")
-    seen: dict[_Detail, str] = {}
+    seen: dict[_Detail, tuple[str, str]] = {}
     for entry in entries:
         about = re.sub(_USUAL, "", entry.cls.__doc__ or "") if kind == "metrics" else entry.cls.__doc__
         about = _markdown(about)
@@ -177,7 +177,7 @@ def _commands(page: Path, names: str) -> str:
         _table(("command", "what it does"), rows),
         f"## Shared options\n\n{_details([*of_all, *shared])}",
     ]
-    seen: dict[_Detail, str] = {}
+    seen: dict[_Detail, tuple[str, str]] = {}
     for path, context in commands.items():
         found = _found(path, options[path], shared, seen)
         parts += filter(None, (f"## {path}", *_command(context), found))
@@ -236,23 +236,27 @@ def _shared(found: Mapping[str, list[_Detail]], least: int) -> list[_Detail]:
     ]
 
 
-def _found(name: str, details: list[_Detail], shared: Sequence[_Detail], seen: dict[_Detail, str]) -> str:
+def _found(
+    name: str, details: list[_Detail], shared: Sequence[_Detail], seen: dict[_Detail, tuple[str, str]]
+) -> str:
     """Return a list of what a component has, and lines of what is described above: shared, or as of another."""
     of_all = {detail.alone: detail.default for detail in shared}
     own = [detail for detail in details if detail.alone not in (*of_all, *seen)]
-    above: dict[str, list[str]] = {}
+    above: dict[str, dict[str, None]] = {}
     for detail in details:
         if detail.alone in of_all:
-            is_option = detail.name.startswith("`-")
-            link = f"[Shared](#shared-{'options' if is_option else 'parameters'})"
-            text = detail.name if is_option or of_all[detail.alone] else detail.default
+            kind = "options" if detail.name.startswith("`-") else "parameters"
+            link, default = f"[Shared](#shared-{kind})", of_all[detail.alone]
         elif detail.alone in seen:
-            owner = seen[detail.alone]
-            link, text = f"As of [{owner}](#{_slug(owner)})", detail.default or detail.name
+            owner, default = seen[detail.alone]
+            link = f"As of [{owner}](#{_slug(owner)})"
         else:
             continue
-        above.setdefault(link, []).append(re.sub(r"^`(-\w, )?(--[\w-]+).*`$", r"`\2`", text))
-    seen.update({detail.alone: name for detail in own})
+        text = detail.name if detail.default == default else detail.default
+        # An option without its value; the options of a mapping together.
+        text = re.sub(r"^`(-\w, )?(--[\w-]+).*`$", r"`\2`", re.sub(r"^`(\w+)\.\w+`$", r"`\1`", text))
+        above.setdefault(link, {})[text] = None
+    seen.update({detail.alone: (name, detail.default) for detail in own})
     lines = [
         f"{link}: {'all' if len(names) == len(of_all) > 2 else ', '.join(names)}."
         for link, names in above.items()
@@ -275,24 +279,39 @@ def _details(details: Sequence[_Detail]) -> str:
 
 
 def _python(page: Path, names: str) -> str:
-    """Return sections on functions, classes and modules: a name in each line, then members, `*` for all public ones."""
-    return "\n\n".join(_object(*line.split()) for line in names.splitlines())
+    """Return sections on functions, classes and modules.
+
+    A line has a name, and its members: `*` for all public ones, `-` without the call of a class, which is never called.
+    Functions with the same text have one section.
+    """
+    sections: dict[str, list[tuple[str, str]]] = {}
+    for line in names.splitlines():
+        title, call, about = _object(*line.split())
+        sections.setdefault(about, []).append((title, call))
+    parts = []
+    for about, same in sections.items():
+        titles, calls = zip(*same, strict=True)
+        heads = [f"### {', '.join(titles)}"] * bool(titles[0])
+        fences = ["```py\n" + "\n".join(calls) + "\n```"] * bool(calls[0])
+        parts.append("\n\n".join(filter(None, [*heads, *fences, about])))
+    return "\n\n".join(parts)
 
 
-def _object(path: str, *members: str) -> str:
+def _object(path: str, *members: str) -> tuple[str, str, str]:
+    """Return the title of an object, its call, and its text with its members; a module has no title and no call."""
     value = pkgutil.resolve_name(path)
     if "*" in members:
         members = tuple(getattr(value, "__all__", ())) or tuple(
             name for name, member in vars(value).items() if name[0] != "_" and _is_documented(member)
         )
-    listed = "\n\n".join(_member(name, inspect.getattr_static(value, name), value) for name in members)
-    about = _markdown(value.__doc__)
+    listed = [_member(name, inspect.getattr_static(value, name), value) for name in members if name != "-"]
+    about = "\n\n".join(filter(None, (_markdown(value.__doc__), *listed)))
     if isinstance(value, types.ModuleType):
-        return f"{about}\n\n{listed}"
-    call = (
-        f"```py\n{'class ' if inspect.isclass(value) else ''}{path}{_signature(value, 88 - len(path))}\n```"
-    )
-    return "\n\n".join(filter(None, (f"### {path.rpartition('.')[2]}", call, about, listed)))
+        return "", "", about
+    call = f"class {path}" if inspect.isclass(value) else path
+    if "-" not in members:
+        call += _signature(value, 88 - len(path))
+    return path.rpartition(".")[2], call, about
 
 
 def _is_documented(member: object) -> bool:
@@ -309,7 +328,8 @@ def _member(name: str, member: Any, owner: Any) -> str:
         head = f"{name}({member.__base__.__name__})"
     else:
         head = name + _signature(getattr(owner, name), 1_000)
-    return f"- `{head}`\n\n{textwrap.indent(_markdown(member.__doc__), '  ')}"
+    about = _markdown(member.__doc__)
+    return f"- `{head}`: {about}" if "\n" not in about else f"- `{head}`\n\n{textwrap.indent(about, '  ')}"
 
 
 class _Words(str):

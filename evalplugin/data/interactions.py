@@ -299,11 +299,10 @@ class Interactions(ReadOnlyArrays):
             user: Name of the column of user ids.
             item: Name of the column of item ids.
             rating: Name of the rating column; None means every rating is 1.0 (implicit data).
-            timestamp: Name of the time column: numbers, or datetimes, which become seconds since 1970 (UTC
-                if they have no time zone); None: no time. Fractions are kept in milliseconds, microseconds or
-                nanoseconds, the first of these that is exact; floats with more digits are rounded, which a note counts.
-            duplicates: Policy for a repeated pair: refuse it, take the ``last`` row, or the ``mean`` or ``max`` rating
-                (at the position and time of the last row), or ``keep`` all: the data is a log of events.
+            timestamp: Name of the time column: numbers, or datetimes, which become seconds since 1970 (UTC if they
+                have no time zone); None: no time. Fractions are kept in milliseconds, microseconds or nanoseconds.
+            duplicates: Of a repeated pair: refuse it, take the ``last`` row, or the ``mean`` or ``max`` rating (at
+                the time of the last row), or ``keep`` all, as events.
             source: Name of the data in messages.
 
         Raises:

@@ -132,10 +132,8 @@ class NDCG(DCG):
     are relevant, though the user may have fewer relevant items. Undefined (NaN) for a user without a relevant
     item, and where the gain of the best list is 0. Range 0 to 1, higher is better.
 
-    With ``propensity=popularity`` the gain of an item is w gain(rating), in the best list too, for a log in which
-    popular items are observed more often, with w = 1 / (users with the item in the train data)^power. An item without
-    train data counts as one user's. The best list is the same for all models: weights correct the comparison of
-    models, not the level, as both lists have observed items alone. ``power`` 0 is the plain metric.
+    With ``propensity=popularity`` the gain of an item is w gain(rating), in the best list too, with w as of
+    ``recall``. Weights correct the comparison of models, not the level, as both lists have observed items alone.
 
     Source: Järvelin and Kekäläinen, Cumulated gain-based evaluation of IR techniques, ACM TOIS 20, 2002;
     variants as for ``dcg``; weighted: Jain, Prabhu and Varma, Extreme multi-label loss functions for recommendation,

@@ -107,10 +107,10 @@ class LogLoss(_OfProbabilities, RatingLoss):
     """Negative logarithm of the probability that the model gave to what is true of a judged pair.
 
     logloss = mean over the user's truth of -ln p where relevant, -ln (1 - p) elsewhere, with p the predicted
-    probability; one value a user. ``pooled=true``: the mean over the truth of all users, one number a model, as in most
-    papers, without an interval. A truth item is non-relevant if its rating is below the threshold. p is kept from
-    2^-52 to 1 - 2^-52. It takes no k, and needs ratings from 0 to 1. Undefined (NaN) for a user without truth, and for
-    all users where a model predicts nothing. From 0 up, lower is better.
+    probability; one value a user. ``pooled=true``: one number a model, the mean over the truth of all users, as of
+    ``rmse``. A truth item is non-relevant if its rating is below the threshold. p is kept from 2^-52 to 1 - 2^-52.
+    It takes no k, and needs ratings from 0 to 1. Undefined (NaN) for a user without truth, and for all users where
+    a model predicts nothing. From 0 up, lower is better.
 
     Source: Good, Rational decisions, 1952; scikit-learn's log_loss and RecBole's LogLoss.
 

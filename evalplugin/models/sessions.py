@@ -184,8 +184,8 @@ class MarkovChain(_LastItem):
     """What came next after the last item of the session: a Markov chain of the first order.
 
     score(s, i) = number of times that an event of item i is the next one after an event of the last item of s, in a
-    session of the train data. Zero for other items, which are ordered by `recommend.ties`. Ludewig and Jannach 2018,
-    "Evaluation of session-based recommendation algorithms"; the lists are those of session-rec but for ties.
+    session of the train data. Zero for other items, which are ordered by `recommend.ties`. Ludewig and Jannach
+    2018; the lists are those of session-rec but for ties.
     """
 
     pruning: Pruning = 20
@@ -209,8 +209,8 @@ class SessionRules(_LastItem):
       1 / log10(d + 1.7) (`log`), 1 / d² (`quadratic`) or 1 - d / 10 (`linear`, which session-rec lets become negative,
       and 0 behind the hundredth event), for d up to `steps`.
 
-    Of equal weights, the rules to the first items of the catalogue are kept. Ludewig and Jannach 2018, "Evaluation of
-    session-based recommendation algorithms"; the defaults and the lists are those of session-rec but for ties.
+    Of equal weights, the rules to the first items of the catalogue are kept. Ludewig and Jannach 2018; the defaults
+    and the lists are those of session-rec but for ties.
     """
 
     kind: Annotated[

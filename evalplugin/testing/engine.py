@@ -51,12 +51,9 @@ def check_engine(engine: str | Callable[..., Engine], *, workers: int | None = 2
     all that runs. A plugin that cannot be loaded on a node, and a file that differs there, are one clear error.
 
     Args:
-        engine: A registered name, a class, or any callable that returns an engine.
+        engine: A registered name, a class, or any callable that returns one.
         workers: Calls at a time, at least 2; None: as many as it has room for.
-        params: Its arguments.
-
-    Raises:
-        AssertionError: A law is broken; the message names it.
+        params: Its parameters.
     """
     made = created(ENGINES, engine, params)
     for check in (_check_results, _check_failures, _check_closing, _check_plugin, _check_inputs):

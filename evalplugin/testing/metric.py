@@ -34,7 +34,6 @@ def check_metric(name: str, *, seed: int = 0) -> None:
     merged in any order and grouping it gives the same value to the last bit.
 
     Raises:
-        AssertionError: A law is broken; the message names the metric, the law and the first wrong value.
         UnknownNameError: No metric has the name.
         ParameterError: The name cannot be parsed.
     """
