@@ -107,7 +107,7 @@ _OF_TYPES = ("Registered type", "Name in results", "The parameters of the type")
 
 
 _LOOKS_AT = {
-    "data": "the data, before anything is fitted",
+    "data": "the data",
     "models": "the models on a sample of the data, by `evalplugin validate --data`",
     "results": "the results",
 }
