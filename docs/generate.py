@@ -33,7 +33,7 @@ from evalplugin.models.base import cold_answer
 
 DOCS = Path(__file__).parent
 _LONG = {"words": 1_100, "lines": 180}  # four screens
-_MANY = 12  # components with a table of all
+_MANY = 12  # components, of which a list says what each is
 _USUAL = (  # sentences of metrics that the page says once for all
     r"\s+Undefined \(NaN\)\s+for\s+a\s+user\s+without\s+a\s+relevant\s+item\.(?=\s+Range)|"
     r"(?<=\.)\s+Range\s+0\s+to\s+1,\s+higher\s+is\s+better\.|"
@@ -79,17 +79,17 @@ def _components(page: Path, kind: str) -> str:
     details = {entry.name: _parameters(kind, entry) for entry in entries}
     shared = _shared(details, 6)
     links = {entry.name: f"[`{entry.name}`](#{_slug(entry.name)})" for entry in entries}
-    is_table = len(entries) > _MANY
-    rows = [(links[entry.name], entry.summary) for entry in entries]
-    parts = [_table((kind.removesuffix("s"), "what it is"), rows) if is_table else ", ".join(links.values())]
+    is_many = len(entries) > _MANY
+    summaries = [f"- {links[entry.name]}: {entry.summary}" for entry in entries]
+    parts = ["\n".join(summaries) if is_many else ", ".join(links.values())]
     if shared:
         parts.append(f"## Shared parameters\n\n{_details(shared)}")
     seen: dict[_Detail, tuple[str, str]] = {}
     for entry in entries:
         about = re.sub(_USUAL, "", entry.cls.__doc__ or "") if kind == "metrics" else entry.cls.__doc__
         about = _markdown(about)
-        if is_table:
-            about = about.partition("\n\n")[2]  # the first paragraph is in the table
+        if is_many:
+            about = about.partition("\n\n")[2]  # the first paragraph is in the list
         cold = _cold_users(entry) if kind == "models" else ""
         found = _found(entry.name, details[entry.name], shared, seen)
         parts.append("\n\n".join(filter(None, (f"## {entry.name}", about, cold, found))))
@@ -163,10 +163,10 @@ def _profiles(page: Path, names: str) -> str:
 
 
 def _commands(page: Path, names: str) -> str:
-    """Return a table of all commands, and a section for each: usage, help and options."""
+    """Return a list of all commands, and a section for each: usage, help and options."""
     commands = dict(_walk(click.Context(cli, info_name="evalplugin", **cli.context_settings)))
-    rows = [
-        (f"[{path}](#{_slug(path)})", context.command.get_short_help_str(limit=150))
+    summaries = [
+        f"- [{path}](#{_slug(path)}): {context.command.get_short_help_str(limit=150)}"
         for path, context in commands.items()
     ]
     options = {path: _options(context) for path, context in commands.items()}
@@ -174,7 +174,7 @@ def _commands(page: Path, names: str) -> str:
     options = {path: [one for one in found if one not in of_all] for path, found in options.items()}
     shared = _shared(options, 4)
     parts = [
-        _table(("command", "what it does"), rows),
+        "\n".join(summaries),
         f"## Shared options\n\n{_details([*of_all, *shared])}",
     ]
     seen: dict[_Detail, tuple[str, str]] = {}
@@ -192,7 +192,7 @@ def _walk(context: click.Context) -> Iterator[tuple[str, click.Context]]:
 
 
 def _command(context: click.Context) -> Iterator[str]:
-    """Yield the usage and the help of a command, less the sentence that the table has."""
+    """Yield the usage and the help of a command, less the sentence that the list has."""
     command = context.command
     yield "    " + " ".join([context.command_path, *command.collect_usage_pieces(context)])
     first = command.get_short_help_str(limit=150)
@@ -442,13 +442,21 @@ def _parameters(kind: str, entry: Entry[Any]) -> list[_Detail]:
         found.append(
             _Detail(
                 f"`{parameter.name}`",
-                parameter.type.replace("|", "or").replace("collections.abc.Mapping[str, Any]", "mapping")
-                + ", required" * parameter.required,
+                _type(parameter.type) + ", required" * parameter.required,
                 "" if is_given else f"`{parameter.name}{'=' if kind == 'metrics' else ': '}{text}`",
                 parameter.description,
             )
         )
     return found
+
+
+def _type(text: str) -> str:
+    """Return the type of a parameter; of several texts as `a, b or c`."""
+    text = text.replace("collections.abc.Mapping[str, Any]", "mapping").replace("|", "or")
+    if re.fullmatch(r'"[^"]*"( or ("[^"]*"|null))*', text):
+        *first, last = text.replace('"', "").split(" or ")
+        return f"{', '.join(first)} or {last}" if first else last
+    return text
 
 
 def _key(key: ConfigKey, shown: str) -> str:
