@@ -39,6 +39,7 @@ _USUAL = (  # sentences of metrics that the page says once for all
     r"(?<=\.)\s+Range\s+0\s+to\s+1,\s+higher\s+is\s+better\.|"
     r" *>>> from evalplugin\.metrics import evaluate\n"
 )
+_FEW = 4  # parameters that stand in a line
 _END = "<!-- end of generated -->"
 _PART = re.compile(rf"(<!-- generated: ([\w-]+)\s*(.*?)\s*-->\n).*?{_END}\n", re.DOTALL)
 
@@ -305,13 +306,11 @@ def _object(path: str, *members: str) -> tuple[str, str, str]:
             name for name, member in vars(value).items() if name[0] != "_" and _is_documented(member)
         )
     listed = [_member(name, inspect.getattr_static(value, name), value) for name in members if name != "-"]
-    about = "\n\n".join(filter(None, (_markdown(value.__doc__), *listed)))
     if isinstance(value, types.ModuleType):
-        return "", "", about
-    call = f"class {path}" if inspect.isclass(value) else path
-    if "-" not in members:
-        call += _signature(value, 88 - len(path))
-    return path.rpartition(".")[2], call, about
+        return "", "", "\n\n".join((_markdown(value.__doc__), *listed))
+    signature, about = ("", _markdown(value.__doc__)) if "-" in members else _described(value, 88 - len(path))
+    call = ("class " if inspect.isclass(value) else "") + path + signature
+    return path.rpartition(".")[2], call, "\n\n".join(filter(None, (about, *listed)))
 
 
 def _is_documented(member: object) -> bool:
@@ -321,14 +320,15 @@ def _is_documented(member: object) -> bool:
 
 def _member(name: str, member: Any, owner: Any) -> str:
     """Return an item of a list: a property, a method, or a function or an error of a module."""
+    about = _markdown(member.__doc__)
     getter = member.fget if isinstance(member, property) else getattr(member, "func", None)
     if getter is not None:
         head = f"{name}: {inspect.signature(getter).return_annotation}"
     elif inspect.isclass(member):
         head = f"{name}({member.__base__.__name__})"
     else:
-        head = name + _signature(getattr(owner, name), 1_000)
-    about = _markdown(member.__doc__)
+        signature, about = _described(getattr(owner, name), 1_000)
+        head = name + signature
     return f"- `{head}`: {about}" if "\n" not in about else f"- `{head}`\n\n{textwrap.indent(about, '  ')}"
 
 
@@ -339,24 +339,43 @@ class _Words(str):
     __repr__ = str.__str__
 
 
-def _signature(function: Callable[..., Any], width: int) -> str:
-    """Return the parameters of a call, one a line where they are longer than the width; none for a protocol."""
+def _described(function: Callable[..., Any], width: int) -> tuple[str, str]:
+    """Return the parameters of a call, one a line where they are longer than the width, and its text.
+
+    Where the text describes all of several parameters, types and defaults stand there alone.
+    """
+    about = _markdown(function.__doc__)
     if getattr(function, "_is_protocol", False):
-        return "(Protocol)"
+        return "(Protocol)", about
     signature = inspect.signature(function)
-    parameters: list[str] = []
+    parameters: dict[str, str] = {}
     for parameter in signature.parameters.values():
-        if parameter.kind is parameter.KEYWORD_ONLY and not any(text[0] == "*" for text in parameters):
-            parameters.append("*")
+        if parameter.kind is parameter.KEYWORD_ONLY and not any(
+            text[0] == "*" for text in parameters.values()
+        ):
+            parameters["*"] = "*"
         if parameter.name != "self":
             # The text of a function or an object that is a default has its address in memory.
             if isinstance(parameter.annotation, str):
                 parameter = parameter.replace(annotation=_Words(parameter.annotation))
-            parameters.append(re.sub(r"<(function|object) .*>", "...", str(parameter)))
+            parameters[parameter.name] = re.sub(r"<(function|object) .*>", "...", str(parameter))
     returned = signature.return_annotation
     after = "" if inspect.isclass(function) or returned is signature.empty else f" -> {returned}"
-    short = f"({', '.join(parameters)}){after}"
-    return short if len(short) <= width else "(\n    " + ",\n    ".join(parameters) + f",\n){after}"
+    items = re.findall(r"^- ((?:`\w+`(?:, )?)+): ", about, re.MULTILINE)
+    named = {name for item in items for name in re.findall(r"\w+", item)}
+    if len(parameters) > _FEW and {*parameters} - {"*"} <= named:
+        for item in items:
+            typed = re.sub(r"`(\w+)`", lambda name: f"`{parameters.get(name[1], name[1])}`", item)
+            about = about.replace(f"- {item}: ", f"- {typed}: ", 1)
+        kinds = ((one.name, one.kind) for one in signature.parameters.values())
+        first = [
+            "*" * (kind == 2) + name for name, kind in kinds if kind < 3 and name != "self"
+        ]  # by position
+        return f"({', '.join([*first, '...'])}){after}", about
+    short = f"({', '.join(parameters.values())}){after}"
+    if len(short) > width:
+        short = "(\n    " + ",\n    ".join(parameters.values()) + f",\n){after}"
+    return short, about
 
 
 def _pages(page: Path, names: str) -> str:
