@@ -84,8 +84,8 @@ class ModelSpec(ComponentSpec):
     )
     grid: dict[str, Annotated[list[Any], Field(min_length=1)]] = Field(
         default={},
-        description="Values to compare for each parameter: every combination is a model of its own, scored on the "
-        "test data. This is no tuning: the best of many has luck in its score.",
+        description="Values to compare for each parameter: every combination is a model, scored on the test data. "
+        "The best of many has luck in its score.",
         examples=[{"k": [10, 40]}],
     )
     tune: dict[str, Space] = Field(
@@ -97,8 +97,8 @@ class ModelSpec(ComponentSpec):
     )
     inputs: list[Annotated[str, Field(min_length=1)] | EnvironmentInput] = Field(
         default=[],
-        description="What else decides its results, beside its parameters: files, folders and patterns, relative to "
-        "this file, URIs such as models:/name@alias or https://..., and environment variables as {env: NAME}.",
+        description="What else decides its results: files, folders and patterns, relative to this file, URIs such "
+        "as models:/name@alias or https://..., and environment variables as {env: NAME}.",
         examples=[["vendor/lists.parquet", {"env": "FEATURES_VERSION"}]],
     )
 
@@ -165,7 +165,7 @@ class Config(Closed):
         default=1,
         ge=1,
         description="How often a model that draws random numbers is fitted, each time with others; data, split and "
-        "candidates stay. Users' scores are averaged, and intervals and tests take in what another seed gives.",
+        "candidates stay. Users' scores are averaged, and intervals and tests take in the seeds.",
         examples=[5],
     )
     plugins: Annotated[list[str], Decides("scores")] = Field(
@@ -207,8 +207,8 @@ class Config(Closed):
     workers: Annotated[int, Decides("nothing")] = Field(
         default=1,
         ge=1,
-        description="How many tasks run at a time, each in a process of its own; 1: in this one. Left out with an "
-        "engine of several machines: as many as it has room for.",
+        description="How many tasks run at a time, each in a process of its own; 1: in this one. On several "
+        "machines the default is as many as there is room for.",
         examples=[4],
     )
     engine: Annotated[EngineSpec | None, Decides("nothing")] = Field(
