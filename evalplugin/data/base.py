@@ -63,6 +63,9 @@ class Split:
     """Train and test data of one fold, on the same vocabularies; no pair of user and item is in both.
 
     Events of the same pair become one, whose rating is the sum of theirs: a test pair may be in the train data then.
+    ``fold``: its number, from 0. ``history``: what is known of test users who are not in the train data.
+    ``validation``: the split for tuning that the data comes with. ``offered`` (n_items,): items that lists may have;
+    None: all. ``notes``: decisions taken while splitting, which are logged.
 
     Raises:
         DataError: One of them is empty, the vocabularies differ, or a pair is in both.

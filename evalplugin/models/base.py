@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 class Recommender(Component):
     """A dataclass whose fields are its parameters. It learns by ``fit`` and then does ONE of two things.
 
-    It has either ``scores`` or ``recommend``. All else is optional, and a class variable or a property may override
-    each attribute. A class that does not derive from this one gets the defaults when it is registered.
+    Either ``scores`` or ``recommend``; all else is optional. A class variable or a property may override an
+    attribute. A class that does not derive from this one gets the defaults when it is registered.
 
     Attributes:
         personalised: Whether lists differ between users, as the contract suite then demands.
@@ -56,8 +56,8 @@ class Recommender(Component):
     def sequential(self) -> bool:
         """Whether the order of events matters.
 
-        ``fit`` and ``recommend_for`` are then given a log of events, in which pairs repeat, in place of one row for
-        each pair. Each user's rows are in order of time.
+        ``fit`` and ``recommend_for`` are then given a log of events, in which pairs repeat, each user's in order of
+        time.
         """
         return False
 
@@ -65,8 +65,8 @@ class Recommender(Component):
     def cold_users(self) -> str | None:
         """The answer to users without train data; None: the model is asked, and declares nothing.
 
-        ``popularity``: the model cannot know such users, and evalplugin lists the most popular items of the train data
-        for them, in place of the model. Any other text describes in a few words the model's own answer.
+        ``popularity``: evalplugin lists the most popular items for them. Any other text describes the model's own
+        answer.
         """
         return None
 
@@ -85,7 +85,7 @@ class Recommender(Component):
     def prepare(self) -> None:
         """Import the libraries and load the compiled code that ``fit`` and scoring need.
 
-        It is called once before ``fit``, to separate the start-up time from the work.
+        It is called once before ``fit``, and not timed as work.
         """
 
     def fit_bytes(self, train: Interactions) -> int | None:
@@ -125,9 +125,9 @@ class Recommender(Component):
     def recommend_for(self, users: Codes, history: Interactions) -> npt.NDArray[np.floating[Any]]:
         """Return a score for every item, as ``scores`` does, for users who are not in the train data.
 
-        ``history`` has the interactions that are known of such users, these among others, on the vocabularies of the
-        train data; it is read-only. Nothing is fitted anew, and a user's scores depend on the user's own history alone.
-        Items of the history need no special treatment: they are left out of the lists like those of the train data.
+        ``history`` has the interactions that are known of such users, these among others, on the vocabularies of
+        the train data. A user's scores depend on the user's own history alone. Its items are left out of the lists
+        like those of the train data.
         """
         raise NotImplementedError
 
