@@ -35,7 +35,7 @@ DOCS = Path(__file__).parent
 _LONG = {"words": 1_100, "lines": 180}  # four screens
 _MANY = 12  # components, of which a list says what each is
 _USUAL = (  # sentences of metrics that the page says once for all
-    r"\s+Undefined \(NaN\)\s+for\s+a\s+user\s+without\s+a\s+relevant\s+item\.(?=\s+Range)|"
+    r"\s+Undefined\s+\(NaN\)\s+for\s+a\s+user\s+without\s+a\s+relevant\s+item\.(?=\s+Range)|"
     r"(?<=\.)\s+Range\s+0\s+to\s+1,\s+higher\s+is\s+better\.|"
     r" *>>> from evalplugin\.metrics import evaluate\n"
 )
@@ -165,7 +165,8 @@ def _profiles(page: Path, names: str) -> str:
 
 def _commands(page: Path, names: str) -> str:
     """Return a list of all commands, and a section for each: usage, help and options."""
-    commands = dict(_walk(click.Context(cli, info_name="evalplugin", **cli.context_settings)))
+    root = click.Context(cli, info_name="evalplugin", **cli.context_settings)
+    commands = {path.removeprefix("evalplugin "): context for path, context in _walk(root)}
     summaries = [
         f"- [{path}](#{_slug(path)}): {context.command.get_short_help_str(limit=150)}"
         for path, context in commands.items()

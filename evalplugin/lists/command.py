@@ -60,15 +60,13 @@ class Command(Recommender):
 
     command: Annotated[
         list[str],
-        Field(
-            min_length=1, description="the program and its arguments, with placeholders; no shell is involved"
-        ),
+        Field(min_length=1, description="the program and its arguments, with placeholders"),
     ]
     version: Annotated[
         str | Annotated[list[str], Field(min_length=1)],
         Field(
-            description="of the program, whose lists are made again when it changes: any text, a file, or a command "
-            "(a list) that prints it; without it, a program outside a folder of its own is run again each time"
+            description="any text, a file, or a command (a list) that prints it; lists are made again when it "
+            "changes. Without it, a program outside a folder of its own is run again each time"
         ),
     ] = ""
     format: Annotated[

@@ -130,12 +130,12 @@ class PopularityParity(ItemGroupMetric):
 class PopularityOpportunity(ItemGroupMetric):
     """Inequality of the rates at which relevant items of each group are found: 0 where all groups have the same.
 
-    popularity_opportunity@k = standard deviation / mean over groups g of P(g), with P(g) = hits in the top k that are
-    of g / relevant items of g, over all users: the recall of a group of items. Groups are the head and the long tail,
-    as in ``aplt``; with ``groups=ATTRIBUTE`` those of an attribute of the items, where an item of several (a text such
-    as ``Action|Comedy``) is in each, and one of none counts nowhere. The deviation is divided by the number of groups.
-    One number a model. Undefined (NaN) where a group is empty or has no relevant item, with one group, and without a
-    hit. From 0 to the root of the number of groups less 1, lower is better.
+    popularity_opportunity@k = standard deviation / mean over groups g of P(g), with P(g) = hits in the top k that
+    are of g / relevant items of g, over all users: the recall of a group of items. Groups are the head and the long
+    tail, as in ``aplt``; with ``groups=ATTRIBUTE`` those of an attribute of the items, where an item of several is
+    in each, and one of none counts nowhere. The deviation is divided by the number of groups. One number a model.
+    Undefined (NaN) where a group is empty or has no relevant item, with one group, and without a hit. From 0 to the
+    root of the number of groups less 1, lower is better.
 
     Source: Zhu, Wang and Caverlee, Measuring and mitigating item under-recommendation bias in personalized ranking
     systems, SIGIR 2020 (ranking-based equal opportunity, REO); the PopREO of Elliot, for groups by popularity.

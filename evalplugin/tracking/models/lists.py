@@ -41,9 +41,9 @@ class Lists(Recommender):
         str | None,
         Field(
             min_length=1,
-            description="a file (Parquet, CSV, TREC), a pattern or a folder of Parquet files, relative to the config, "
-            "or a URI such as s3://bucket/lists; {fold} stands for the number of the fold, from 1, as a column fold "
-            "does; one of path and run is needed",
+            description="a file (Parquet, CSV, TREC), a pattern or a folder of Parquet files, relative to the "
+            "config, or a URI such as s3://bucket/lists; {fold} stands for the number of the fold, from 1, as a "
+            "column fold does; path or run is needed",
         ),
     ] = None
     run: Annotated[

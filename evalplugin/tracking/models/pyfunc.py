@@ -34,8 +34,8 @@ class PyfuncModel(Recommender):
         str,
         Field(
             min_length=1,
-            description="URI of the model: models:/NAME@ALIAS, models:/NAME/3, runs:/ID/PATH, another URI that MLflow "
-            "loads, or a folder relative to the config; in the tracking store of the bake-off",
+            description="models:/NAME@ALIAS, models:/NAME/3, runs:/ID/PATH, another URI that MLflow loads from the "
+            "tracking store of the bake-off, or a folder relative to the config",
         ),
     ]
     takes: Annotated[
