@@ -182,8 +182,8 @@ class Personalization(_Counting):
     personalization@k = 1 - mean over the positions of all top k of (other lists with its item / other lists) = 1 -
     sum of c (c - 1) / ((L - 1) * sum of c), with c the number of lists that hold an item and L the number of lists
     that are not empty. For lists of equal length it is 1 - mean over the pairs of lists of (items in both /
-    length). One number a model, over all lists. Undefined (NaN) with fewer than two lists. Range 0 to 1, higher is
-    better.
+    length). One number a model, over all lists. Undefined (NaN) with fewer than
+    two lists. Range 0 to 1, higher is better.
 
     Source: Zhou et al., Solving the apparent diversity-accuracy dilemma of recommender systems, PNAS 107, 2010
     (inter-user diversity by Hamming distance).
