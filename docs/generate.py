@@ -462,7 +462,9 @@ def _parameters(kind: str, entry: Entry[Any]) -> list[_Detail]:
         found.append(
             _Detail(
                 f"`{parameter.name}`",
-                _type(parameter.type) + ", required" * parameter.required,
+                ""
+                if parameter.default in (True, False)
+                else _type(parameter.type) + ", required" * parameter.required,
                 "" if is_given else f"`{parameter.name}{'=' if kind == 'metrics' else ': '}{text}`",
                 parameter.description,
             )
@@ -482,8 +484,9 @@ def _type(text: str) -> str:
 def _key(key: ConfigKey, shown: str) -> str:
     """Return an item of a list; an example only of what has a form that neither its type nor the YAML shows."""
     name = key.path.rpartition(".")[2]
-    about = [key.type]
-    if key.default:
+    is_plain = key.default in ("true", "false") or (key.type == "mapping" and key.is_section)
+    about = [] if is_plain else [key.type]
+    if key.default not in ("", "{}", "[]"):
         about.append("required" if key.default == "required" else f"default `{key.default}`")
     has_form = re.search("text|list|any", key.type) and not re.search(rf"\b{re.escape(name)}:", shown)
     if key.example and not key.is_section and has_form:

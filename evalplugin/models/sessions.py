@@ -279,16 +279,17 @@ class SessionNeighbours(_ProductModel):
     Zero for other items, which are ordered by `recommend.ties`.
 
     - Neighbours are the k most similar sessions of a sample: of the train sessions with an item of s, the
-      `sample_size` most recent ones by the time of their last event. Equally recent sessions are taken in the order
-      of their ids, and of equally similar ones the more recent. A session is no neighbour of its own.
-    - sim(s, v), with the sum w of the weights of the distinct items of s that v has, and the numbers of distinct items
-      |s| and |v|, is w / |s| (`dot`), w / (sqrt(sum of the squared weights of s) sqrt(|v|)) (`cosine`) or, where all
-      weights are 1, w / (|s| + |v| - w) (`jaccard`).
-    - An item of s weighs 1 (`same`), p / n (`div`), 1 / log10(n - p + 1.7) (`log`), (p / n)² (`quadratic`) or
-      1 - (n - p) / 10 (`linear`), where its last event is number p of n. With `linear`, events from the eleventh on
-      weigh 0, as session-rec has it.
+      `sample_size` most recent ones by the time of their last event. Of equally recent sessions the first ids
+      count, of equally similar ones the more recent.
+    - sim(s, v), with the sum w of the weights of the distinct items of s that v has, and the numbers of distinct
+      items |s| and |v|, is w / |s| (`dot`), w / (sqrt(sum of the squared weights of s) sqrt(|v|)) (`cosine`) or,
+      where all weights are 1, w / (|s| + |v| - w) (`jaccard`).
+    - An item of s weighs 1 (`same`), p / n (`div`), 1 / log10(n - p + 1.7) (`log`), (p / n)² (`quadratic`) or 1 -
+      (n - p) / 10 (`linear`), where its last event is number p of n. With `linear`, events from the eleventh on
+      weigh 0.
     - decay(s, v) is 1 (`same`), 1 / d (`div`), 1 / log10(d + 1.7) (`log`), 1 / d² (`quadratic`) or 1 - d / 10
-      (`linear`, which becomes negative), where the last event of s whose item v has is number d, counted from the end.
+      (`linear`, which becomes negative), where the last event of s whose item v has is number d, counted from the
+      end.
     - idf(i) = log(number of sessions / number of events of i).
 
     The defaults are V-S-kNN. S-kNN is `similarity: cosine` with `weighting: same` and `weighting_score: same`. Ludewig

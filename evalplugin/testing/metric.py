@@ -26,11 +26,10 @@ _CATEGORIES = np.array(["Action", "Action|Comedy", "Comedy|Drama|War", "Western"
 def check_metric(name: str, *, seed: int = 0) -> None:
     """Check the contract of a registered metric on random lists of items, which have the attribute ``category``.
 
-    Its name survives a round trip; values are float64, one a user, within the declared bounds; who is undefined
-    depends on the truth alone, and without truth is (of a metric about lists: on the lists' lengths alone, and
-    without a list is); neither relabelling users and items, nor items below rank k, nor the size of the blocks
-    change a value; inputs are not modified. The state of a metric that defines ``merge`` can be pickled, and merges
-    to the same value in any order and grouping.
+    Values are float64, one a user, within the declared bounds; who is undefined depends on the truth alone (of a
+    metric about lists: on their lengths alone); neither relabelling users and items, nor items below rank k, nor
+    the size of the blocks change a value; inputs are not modified; ``merge`` gives the same value in any order and
+    grouping.
 
     Raises:
         UnknownNameError: No metric has the name.

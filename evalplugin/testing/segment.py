@@ -20,9 +20,9 @@ from evalplugin.testing.cases import N_ITEMS, N_USERS, created, interactions, re
 def check_segment(segment: str | Callable[..., Segmenter], **params: Any) -> None:
     """Check the contract of a segment on small data.
 
-    Its parameters survive serialisation; every test user has one value, independent of the other users of the call;
-    equal values are in one group; neither the order of users or interactions nor the codes of items change a value;
-    each user has the group of the first fold that tests the user; calls can be repeated; the data is not modified.
+    Every test user has one value, independent of the other users of the call; equal values are in one group;
+    neither the order of users or interactions nor the codes of items change a value; the first fold that tests a
+    user counts; the data is not modified.
 
     Users are the integers 0 to 59; a segment of queries is given the queries 00:1, 00:2, 00:3, 01:1 and so on.
 
