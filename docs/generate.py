@@ -463,7 +463,7 @@ def _parameters(kind: str, entry: Entry[Any]) -> list[_Detail]:
             _Detail(
                 f"`{parameter.name}`",
                 ""
-                if parameter.default in (True, False)
+                if isinstance(parameter.default, bool)
                 else _type(parameter.type) + ", required" * parameter.required,
                 "" if is_given else f"`{parameter.name}{'=' if kind == 'metrics' else ': '}{text}`",
                 parameter.description,
