@@ -227,11 +227,10 @@ def compare_scores(
             ``sqlite:///mlflow.db``.
         model: Name of the column of models' names.
         metric: Name of the column of metrics' names; None: each column of scores is a metric.
-        value: Name of the column of scores, or several, a metric each; empty: the column ``score``, or ``value``.
-            Of a wide table the name of its metric.
+        value: Name of the column of scores, or several, a metric each; empty: ``score`` or ``value``. Of a wide
+            table the name of its metric.
         wide: A row is a unit, and each column that is not named here holds a model's scores.
-        cluster: Name of a column; units with the same value in it depend on each other, such as questions on one
-            text.
+        cluster: Name of a column; units with the same value in it depend on each other.
         segments: Names of columns that divide the units into groups.
         lower_is_better: Metrics of which lower scores are better; ``rmse`` and the like are known.
         baseline: The model that the others are compared with; None: all are compared with each other.
@@ -242,8 +241,8 @@ def compare_scores(
         experiment: The MLflow experiment of the log; None: ``scores``.
 
     Raises:
-        DataError: A column that is missing, a score that is no number, a unit with two scores, fewer than two models;
-            or MLflow refuses the name of a metric that is to be logged.
+        DataError: A missing column, a score that is no number, a unit with two scores, fewer than two models, a
+            metric's name that MLflow refuses.
         TrackingError: The store cannot be reached, or has no such run.
 
     >>> import pandas as pd, evalplugin
@@ -345,13 +344,13 @@ def score(  # type: ignore[misc]
 ) -> ListScores | Comparisons:
     """Return the scores of lists from any system: ``.per_user``, ``.means`` and ``.counts``.
 
-    Every user with a list or a truth is scored. A user with relevant truth but without a list scores 0; a
-    user without relevant truth is undefined (NaN), counted, and left out of the means.
+    A user with relevant truth but without a list scores 0; a user without relevant truth is undefined (NaN),
+    counted, and left out of the means.
 
     Of a mapping, return the comparison of its systems, as ``compare`` does.
 
-    Tables with a column ``fold``, as bake-offs log, are scored fold by fold: a user's score is the average over folds,
-    and ``.fold_means`` has the means of each.
+    With a column ``fold``, as bake-offs log, a user's score is the average over folds; ``.fold_means`` has the
+    means of each.
 
     Args:
         lists: A table of pandas, Arrow or polars, in any order of rows: user, item, and a rank (1, 2, 3 ... for
@@ -359,17 +358,17 @@ def score(  # type: ignore[misc]
             and neither is named. Or the path of a file, a folder of Parquet files, or a pattern. Or a DataFrame of
             Spark (PySpark 4 or later), which is scored there. Or a mapping of names to any of these, except
             Spark's: several systems, which are compared.
-        truth: The held-out interactions: user, item and, where there is one, a rating (without: 1); also files. A
-            Spark DataFrame where the lists are one.
+        truth: The held-out interactions: user, item and perhaps a rating (else 1); also files. A Spark DataFrame
+            where the lists are one.
         metrics: Names such as ``ndcg@10``.
-        train: The train data, user, item and perhaps rating, for metrics that need it; also files.
+        train: The train data, for metrics that need it; also files.
         pool: The users and items that lists were chosen from, for ``pool_recall``; also files.
         threshold: Ratings from it on are relevant; None: ratings above 0 are. The gain stays the rating.
         columns: Names of the columns that are not called ``user``, ``item``, ``rank``, ``score`` or ``rating``,
             such as ``{"user": "customer", "item": "sku"}``; ``truth_user`` and ``truth_item`` where truth and train
             data differ. ``query`` in place of ``user`` is a column of texts SESSION:NUMBER, as of the split
             ``next_item``.
-        format: Of files; auto: by their names. A TREC run is ranked by its score, as everywhere.
+        format: Of files; auto: by their names. A TREC run is ranked by its score.
         truth_format: Of files of truth and train data; auto: by a name such as ``.inter``, else as the lists.
         duplicates: A pair that stands twice in the truth or the train data: refuse it, or ``keep`` all rows as
             events. The pair then counts once; its rating is the sum of theirs, without ratings their number.
@@ -377,11 +376,11 @@ def score(  # type: ignore[misc]
             on the disk, with the same results; None: everything is read at once.
         partitioned: Each Parquet file of the lists has all rows of its users: files are scored one by one. Truth
             files of the same names are theirs; any other truth is in memory.
-        engine: Where partitions are scored, such as ``ray``, or a mapping with ``type`` as in a config; None: here.
+        engine: Where partitions are scored: a name such as ``ray``, or a mapping as in a config; None: here.
 
     Raises:
-        DataError: No rows, a missing column or id, ids that are integers in one table and text in another,
-            ranks or scores that break a rule, an item twice in a list or in a truth.
+        DataError: No rows, a missing column or id, ids of two types, ranks or scores that break a rule, an item
+            twice in a list or in a truth.
         EngineError: Spark's workers lack this version of evalplugin, or Spark is older than 4.
         ParameterError, UnknownNameError: A name that means no metric.
 

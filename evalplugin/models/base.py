@@ -72,10 +72,7 @@ class Recommender(Component):
 
     @property
     def uris(self) -> Mapping[str, str]:
-        """MLflow URIs that are read from the bake-off's tracking store, by the parameters that lead to them.
-
-        They are looked up before anything is fitted.
-        """
+        """MLflow URIs that are read from the bake-off's tracking store, by the parameters that lead to them."""
         return {}
 
     def own_inputs(self, folder: Path) -> list[str]:
@@ -105,9 +102,9 @@ class Recommender(Component):
     def scores(self, users: Codes) -> npt.NDArray[np.floating[Any]]:
         """Return a score for every item, from which evalplugin selects the best: floats (len(users), n_items).
 
-        Higher is better; -inf means "cannot be recommended"; NaN is an error. A user's scores must not depend on the
-        other users of the call. Users without train data are not asked for if ``cold_users`` is "popularity". If all
-        users have the same scores, return one row by ``numpy.broadcast_to``, which is sorted once.
+        Higher is better; -inf means "cannot be recommended"; NaN is an error. A user's scores must not depend on
+        the other users of the call. Scores that are the same for all users are sorted once if they are one row by
+        ``numpy.broadcast_to``.
         """
         raise NotImplementedError
 
