@@ -251,7 +251,7 @@ def _found(
             link, default = f"[Shared](#shared-{kind})", of_all[detail.alone]
         elif detail.alone in seen:
             owner, default = seen[detail.alone]
-            link = f"As of [{owner}](#{_slug(owner)})"
+            link = f"As in [{owner}](#{_slug(owner)})"
         else:
             continue
         text = detail.name if detail.default == default else detail.default

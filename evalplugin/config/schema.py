@@ -92,7 +92,7 @@ class ModelSpec(ComponentSpec):
         default={},
         min_length=1,
         description="Parameters to tune on validation data inside the train data, each with a list of values or a "
-        "range: {int: [low, high]} or {float: [low, high]}. The defaults are the first trial.",
+        "range. The defaults are the first trial.",
         examples=[{"k": {"int": [5, 300], "log": True}, "sim_options.name": ["msd", "cosine"]}],
     )
     inputs: list[Annotated[str, Field(min_length=1)] | EnvironmentInput] = Field(
@@ -175,7 +175,7 @@ class Config(Closed):
     )
     datasets: Annotated[list[DatasetSpec], Decides("scores")] = Field(
         min_length=1,
-        description="Datasets, each a type with a name and parameters.",
+        description="The datasets.",
         examples=[
             [{"name": "shop", "type": "csv", "path": "ratings.csv", "user": "user_id", "item": "item_id"}]
         ],
@@ -192,7 +192,7 @@ class Config(Closed):
     )
     models: Annotated[list[ModelSpec], Decides("scores")] = Field(
         min_length=1,
-        description="Models, each a type with a name and parameters.",
+        description="The models.",
         examples=[["popularity", {"name": "knn", "type": "surprise.KNNBasic"}]],
     )
     segments: Annotated[list[SegmentSpec], Decides("groups")] = Field(

@@ -233,12 +233,12 @@ class Filter(Component):
 class Splitter(Component):
     """Splitter of interactions into train and test data: a dataclass whose fields are its parameters.
 
-    The ``parameter`` of a DataError names the parameter that does not suit the data, which locates it in the config.
+    The ``parameter`` of a DataError locates it in the config.
 
     Attributes:
         uses_parts: Whether the parts that data comes in are looked at; else they are joined before.
-        new_users: Whether test users have a history in place of train data: a model that takes none is refused.
-        new_items: Whether test items have no train data: a model that cannot list new items is refused.
+        new_users: Whether test users have a history in place of train data.
+        new_items: Whether test items have no train data.
         unit: What has a list and a truth: ``user`` or ``query``.
     """
 

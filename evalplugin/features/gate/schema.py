@@ -140,14 +140,14 @@ class SegmentMargin(Closed):
     )
     worst: _Amount | None = Field(
         default=None,
-        description="Most by which the mean of the worst group may be worse than that of the champion's worst "
-        "group, which may be another.",
+        description="Most that may be lost from the champion's worst group to the challenger's, which may be "
+        "another.",
         examples=["2 %"],
     )
     gap: _Amount | None = Field(
         default=None,
-        description="Most by which the gap between the highest and the lowest mean of a group may grow; a share is "
-        "of the champion's gap.",
+        description="Most by which the gap between the highest and the lowest mean may grow; a share is of the "
+        "champion's gap.",
         examples=[0.01],
     )
     metric: str | None = Field(
@@ -190,7 +190,7 @@ class Guardrails(Closed):
     )
     segments: dict[str, SegmentMargin] = Field(
         default={},
-        description="By segment the most that may be lost in any of its groups, in the worst one, or between them.",
+        description="By segment the most that may be lost.",
         examples=[{"activity": {"margin": "10 %"}}],
     )
 
@@ -227,16 +227,16 @@ class Gate(Closed):
     confidence: _Confidence = Field(
         default=0.95,
         description="One-sided, that the gain is above min_gain, for all challengers together: in one decision, or "
-        "with `decisions` in so many. At 0.95 without `decisions` an error has a chance of 5 % per decision, and "
-        "about 78 % over 30 independent ones.",
+        "with `decisions` in so many. Without `decisions`, errors at 0.95 have a chance of about 78 % over 30 "
+        "independent ones.",
         examples=[0.99],
     )
     decisions: int | None = Field(
         default=None,
         ge=1,
         description="Over how many decisions, such as nights, the confidence holds; left out: for each alone. Those "
-        "taken are counted in the history of the experiment, by dataset and split; when all are taken the gate "
-        "refuses. Strict levels need users: set min_users to some thousands where most scores are 0.",
+        "taken are counted in the experiment, by dataset and split; after the last the gate refuses. Strict "
+        "levels need users: min_users of some thousands where most scores are 0.",
         examples=[90],
     )
     min_users: int = Field(
@@ -248,8 +248,8 @@ class Gate(Closed):
     guardrails: Guardrails = Guardrails()
     fail_on: FailOn = Field(
         default="refuse",
-        description="When the exit code is 1: where the gate cannot judge (refuse), where no challenger is "
-        "promoted (keep; also where the outcome is cannot tell), or never.",
+        description="When the exit code is 1: where the gate cannot judge (refuse), where no challenger is promoted "
+        "(keep, cannot tell too), or never.",
         examples=["keep"],
     )
 

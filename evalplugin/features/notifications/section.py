@@ -47,7 +47,7 @@ class Notify(Closed):
     apprise: list[Annotated[str, accepted_by(_check_address)]] | None = Field(
         default=None,
         min_length=1,
-        description="Addresses of apprise (the extra `apprise`) that are sent the outcome and its reason as text.",
+        description="Addresses of apprise (the extra `apprise`), which get the outcome and its reason as text.",
         examples=[["slack://${SLACK_TOKENS}"]],
     )
     on: list[Literal[GateOutcome, "done", "failure", "interrupted"]] = Field(

@@ -47,8 +47,8 @@ def surprise_top_n(
     for items whose scores are equal within 1e-9, in bounded memory. Scores are not clipped to the rating scale,
     which would tie the best of them. Equal scores are in the trainset's order of items.
 
-    NormalPredictor, and an algorithm with an ``estimate`` of its own, is called pair by pair, which is slow: a
-    SlowEstimates warning says so.
+    NormalPredictor, and an algorithm with an ``estimate`` of its own, is called pair by pair, with a SlowEstimates
+    warning.
 
     Args:
         algorithm: A fitted scikit-surprise algorithm; it is not changed.
