@@ -62,7 +62,7 @@ def run(
         TrackingError: The tracking store cannot be reached.
     """
     from evalplugin.bakeoff.flow import run_bakeoff
-    from evalplugin.execution.observer import PythonWarnings
+    from evalplugin.execution.observer import python_observer
     from evalplugin.features.config import load
     from evalplugin.features.notifications.feature import tell_of_failure
     from evalplugin.workspace import Workspace
@@ -70,7 +70,7 @@ def run(
     home = data_home if data_home is not None else os.environ.get("EVALPLUGIN_DATA_HOME")
     home = Path(home) if home is not None else None
     source = config if isinstance(config, Mapping) else Path(config)
-    observer = PythonWarnings()
+    observer = python_observer()
     try:
         workspace = Workspace.open(
             load(source, overrides=overrides, data_home=home, engine=engine),
