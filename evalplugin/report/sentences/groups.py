@@ -22,8 +22,8 @@ _STATISTICS = (
     "although these groups are picked by their means, and are wider for it."
 )
 _DIFFERENCES = (
-    "Differences from the baseline over the same {units.nouns}; Holm's correction over the models. ▲ a smaller gap, or "
-    "a worst group that is served better."
+    "▲ a smaller gap than the baseline's, or a worst group that is served better, over the same {units.nouns}, with "
+    "Holm's correction over the models."
 )
 _LEFT_OUT = f"Groups of fewer than {LEAST_UNITS} {{units.independents}} are left out: {{groups}}."
 
