@@ -264,8 +264,11 @@ function curveFigures(contest, metric) {
   const perModel = (rowOf) => models.map((model, i) => ({ cells: [nameCell(model), ...rowOf(i)] }));
   return [
     {
-      kind: "distribution", rows: users, why: `${metric.name} is one number a model.`,
-      values: { title: metric.name, low: metric.axis[0], high: metric.axis[1], shares: `share of ${units}, lowest first` },
+      kind: "distribution", why: `${metric.name} is one number a model.`,
+      ...(metric.perUser && metric.binary ? shareBars(contest, metric) : {
+        rows: users,
+        values: { title: metric.name, low: metric.axis[0], high: metric.axis[1], shares: `share of ${units}, lowest first` },
+      }),
       description: `${metric.name} of every ${unit}, lowest to highest, a line for each model`,
       columns: [text("Model"), ...values("Mean", "Std", "At 0", ...tenths.map((t) => `${t} %`), capitalized(units), "Undefined")],
       numbers: perModel((i) => {
@@ -290,6 +293,19 @@ function curveFigures(contest, metric) {
       numbers: perModel((i) => precision.recall.map((_, place) => fixed(precision.values[i]?.[place]))),
     },
   ];
+}
+
+/** Return a bar for each model: the share of its values that are 1. */
+function shareBars(contest, metric) {
+  const { models, units } = contest.data;
+  const shown = models.map((model, i) => ({ model, mean: metric.means[i]?.[0] })).filter(({ mean }) => mean != null);
+  const room = barWidth(contest.find('figure[data-chart="distribution"] .plot'), shown.map(({ model }) => model.name));
+  const rows = shown.flatMap(({ model, mean }) => [[1, 0, mean, model.colour], [0, mean, 1, "var(--equal)"]].map(([value, start, end, colour]) => ({
+    model: model.name, kind: String(value), start, end, middle: (start + end) / 2, colour, text: percent(end - start),
+    ink: value ? "var(--surface)" : "var(--ink)",
+    inside: widest([percent(end - start)], LABEL_FONT) + 4 < (end - start) * room ? percent(end - start) : "",
+  })));
+  return { chart: "shares", rows, values: { height: ROW * shown.length, shares: `share of ${units} with ${metric.name} 1, and 0` } };
 }
 
 const brief = (name) => (name.length > 24 ? `${name.slice(0, 23)}…` : name);

@@ -51,6 +51,17 @@ def files(contests: SimpleNamespace, tmp_path_factory: pytest.TempPathFactory) -
             for name, contest in contests.edges().items()
         ],
     }
+    users = np.arange(100, 140)
+    binary = [
+        contests.compared_model(
+            name,
+            share,
+            users,
+            scores=contests.scores((np.arange(40)[:, None] < 40 * share) * 1.0, ["hit@10"], users),
+        )
+        for name, share in (("base", 0.25), ("knn", 0.5))
+    ]
+    pages["binary"] = [compare(contests.contest(binary, metrics=("hit@10",)))]
     pages |= {f"{n} models": [compare(contests.crowded(n))] for n in (2, 12)}
     for name, comparisons in pages.items():
         (folder / f"{name}.html").write_text(opened(comparison_page(comparisons)), encoding="utf-8")
@@ -590,3 +601,13 @@ def test_the_data_is_shown_when_its_section_is_opened(visit: Callable[..., Page]
 
 def test_a_page_without_a_card_has_no_section_on_data(visit: Callable[..., Page]) -> None:
     assert visit().locator("details.card").count() == 0
+
+
+def test_a_metric_of_zeros_and_ones_has_bars(visit: Callable[..., Page]) -> None:
+    page = visit("binary")
+    figure = page.locator('figure[data-chart="distribution"]')
+    assert figure.locator(".mark-rect path").count() == 4
+    labels = figure.locator(".mark-rect path").evaluate_all(
+        "all => all.map((p) => p.getAttribute('aria-label'))"
+    )
+    assert labels == ["knn: 50 %", "knn: 50 %", "base: 25 %", "base: 75 %"]
