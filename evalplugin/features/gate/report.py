@@ -14,7 +14,7 @@ from evalplugin.report.documents import statement_markdown
 from evalplugin.report.sections import Statement
 from evalplugin.report.table import Table, numbers, text_rows, with_shared_footnotes, words
 from evalplugin.report.words import one_by_one
-from evalplugin.tracking.write.items import Artifact, Tag
+from evalplugin.tracking.write.items import Artifact, Datum, Tag
 
 DECISION = "decision.json"
 _LEGEND = (
@@ -62,18 +62,18 @@ def decision_files(decision: Decision) -> Iterator[Artifact]:
     yield Artifact(DECISION, decision.to_json())
 
 
-def decision_tags(decision: Decision) -> Iterator[Tag]:
+def decision_tags(decision: Decision) -> Iterator[Tag | Datum]:
     """Yield the outcome of a decision and the data it was made on; ``promoted`` is empty where no model was."""
     yield Tag("evalplugin.outcome", decision.outcome)
     yield Tag("evalplugin.champion", decision.champion)
     yield Tag("evalplugin.promoted", decision.promoted or "")
-    yield Tag("evalplugin.decided_dataset", decision.dataset)
-    yield Tag("evalplugin.decided_split", decision.split)
-    yield Tag("evalplugin.reason", decision.reason)
+    yield Datum("decided_dataset", decision.dataset)
+    yield Datum("decided_split", decision.split)
+    yield Datum("reason", decision.reason)
     if decision.budget is not None:
-        yield Tag("evalplugin.decisions", str(decision.budget.decisions))
-        yield Tag("evalplugin.decisions_left", str(decision.decisions_left))
-        yield Tag("evalplugin.error_spent", repr(decision.error_spent))
+        yield Datum("decisions", decision.budget.decisions)
+        yield Datum("decisions_left", decision.decisions_left)
+        yield Datum("error_spent", decision.error_spent)
 
 
 def _headline(decision: Decision) -> str:

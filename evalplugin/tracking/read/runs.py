@@ -14,6 +14,7 @@ from evalplugin.base.places import DataSplit
 from evalplugin.base.secrets import redact
 from evalplugin.tracking import mlflow
 from evalplugin.tracking.connection import FAIL_FAST, attempt, existing_store, store_exists
+from evalplugin.tracking.names import DATA_TAG
 from evalplugin.tracking.read.logged import LoggedRun
 
 _LATEST = "latest"  # in place of a bake-off's id: the one that was finished last
@@ -222,18 +223,25 @@ class _Scope:
 
     def _called(self, key: str, name: str) -> list[LoggedRun]:
         """Return the latest runs of models whose attribute or tag ``key`` is ``name``."""
-        # MLflow's filters cannot escape a quote: "_" stands for any character.
-        like = name.replace("'", "_")
-        alike = self._search(f"{MODEL_RUNS} and {key} LIKE '{like}'", PAGE_SIZE)
+        alike = self._search(f"{MODEL_RUNS} and {key} {_alike(name)}", PAGE_SIZE)
         return [run for run in alike if name in (run.name, run.model)]
 
     def _search(self, query: str, limit: int | None = None) -> list[LoggedRun]:
         return search_runs(self.client, list(self.experiments), query, limit)
 
 
-def models_filter(bakeoff: str) -> str:
-    """Return MLflow's filter for the runs of a bake-off's models."""
-    return f"tags.`evalplugin.bakeoff` = '{bakeoff}' and {MODEL_RUNS}"
+def models_filter(bakeoff: str, place: DataSplit | None = None) -> str:
+    """Return MLflow's filter for the runs of a bake-off's models, on one dataset and split if one is given."""
+    query = f"tags.`evalplugin.bakeoff` = '{bakeoff}' and {MODEL_RUNS}"
+    for key, name in ({} if place is None else place._asdict()).items():
+        if name:
+            query += f" and tags.`evalplugin.{key}` {_alike(name)}"
+    return query
+
+
+def _alike(name: str) -> str:
+    like = name.replace("'", "_")  # MLflow's filters cannot escape a quote: "_" stands for any character
+    return f"LIKE '{like}'"
 
 
 def bakeoff_of(runs: Iterable[LoggedRun]) -> str:
@@ -256,7 +264,7 @@ def last_finished(uri: str, experiment: str, config: str) -> LoggedRun | None:
         home = client.get_experiment_by_name(experiment)
         if home is None:
             return None
-        finished = f"attributes.status = 'FINISHED' and tags.`evalplugin.inputs` LIKE '%{config}%'"
+        finished = f"attributes.status = 'FINISHED' and tags.`{DATA_TAG}` LIKE '%{config}%'"
         runs = search_runs(client, [home.experiment_id], f"{SUMMARY_RUNS} and {finished}", limit=1)
     if not runs or runs[0].run.data.metrics.get("models_failed", 0.0) > 0 or runs[0].is_unregistered:
         return None
