@@ -226,7 +226,7 @@ def test_the_gate_decides_on_queries(ran: SimpleNamespace, gate: dict[str, Any])
     assert "query by query" in text
     assert "| queries |" in text
     # What is independent is counted: a session has several queries.
-    assert ("knn: sessions 12 (required: at least 100" in decision.reason) == (asked.min_users == 100)
+    assert ("knn: sessions 12 (needed: at least 100" in decision.reason) == (asked.min_users == 100)
     no_users(text)
     assert json.loads(decision.to_json())["unit"] == "query"
 
