@@ -21,7 +21,11 @@ project_copyright = "the evalplugin developers"
 version = release = __version__
 
 extensions = ["myst_nb", "sphinx_copybutton"]
-exclude_patterns = ["_build", "jupyter_execute"]
+exclude_patterns = [
+    "_build",
+    "jupyter_execute",
+    "contributing/*",
+]  # contributors read these in the repository
 highlight_language = "text"
 smartquotes = False  # `--` of an option stays two hyphens
 nitpicky = True

@@ -16,7 +16,7 @@ from evalplugin.components.parameters import class_in
 from evalplugin.config.components import FilterSpec, InlineSpec
 from evalplugin.features.config import Config
 
-__all__ = ["ConfigKey", "config_keys", "top_level_keys"]
+__all__ = ["ConfigKey", "as_yaml", "config_keys", "top_level_keys"]
 
 
 _ENTRIES = {
@@ -54,7 +54,7 @@ def _fields(section: type[BaseModel]) -> Iterator[tuple[str, FieldInfo]]:
 def _keys(path: str, info: FieldInfo, example: Any) -> Iterator[ConfigKey]:
     section = class_in(info.annotation)
     description = info.description or (inspect.getdoc(section) or "" if section is not None else "")
-    shown = "" if example is None else _yaml(example)
+    shown = "" if example is None else as_yaml(example)
     yield ConfigKey(
         path,
         _type_text(info.annotation),
@@ -86,6 +86,8 @@ def _type_text(annotation: Any) -> str:
     if origin is typing.Annotated:
         return _type_text(arguments[0])
     if origin is typing.Literal:
+        if len(arguments) > 12:  # codes of checks
+            return f"{arguments[0]} to {arguments[-1]}"
         return ", ".join(arguments[:-1]) + f" or {arguments[-1]}"
     if origin in (Union, types.UnionType):
         return " or ".join(_type_text(argument) for argument in arguments if argument is not types.NoneType)
@@ -105,11 +107,11 @@ def _default_of(info: FieldInfo) -> str:
     if default in (None, "") or isinstance(default, BaseModel):
         return ""
     if isinstance(default, list) and default and isinstance(default[0], BaseModel):
-        return _yaml([item.type for item in default])
-    return _yaml(default)
+        return as_yaml([item.type for item in default])
+    return as_yaml(default)
 
 
-def _yaml(value: Any) -> str:
+def as_yaml(value: Any) -> str:
     """Return a value as YAML on one line."""
     text = yaml.safe_dump(value, default_flow_style=True, sort_keys=False, width=float("inf"))
     return text.removesuffix("...\n").strip()

@@ -2,30 +2,30 @@
 
 A part stands between `<!-- generated: KIND NAMES -->` and `<!-- end of generated -->`, as plain Markdown that can be
 read on the site, in a clone and on a repository's pages. A page of more than four screens has its contents at the
-top, unless it begins with a table of all its parts.
+top, unless it begins with all its parts. A parameter or an option that several have is described once a page.
 """
 
 from __future__ import annotations
 
 import inspect
-import json
+import itertools
 import pkgutil
 import re
 import sys
 import textwrap
 import types
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
-from config_keys import ConfigKey, config_keys
+from config_keys import ConfigKey, as_yaml, config_keys
 
 from evalplugin.cli.list import registry_of
 from evalplugin.cli.program import cli
-from evalplugin.components.parameters import Parameter, parameters_of
+from evalplugin.components.parameters import parameters_of
 from evalplugin.components.registry import Entry
 from evalplugin.features.checks.catalogue import CHECKS, check_of
 from evalplugin.lists.profiles import EVERY_RATING, PROFILES
@@ -33,6 +33,13 @@ from evalplugin.models.base import cold_answer
 
 DOCS = Path(__file__).parent
 _LONG = {"words": 1_100, "lines": 180}  # four screens
+_MANY = 12  # components, of which a list says what each is
+_USUAL = (  # sentences of metrics that the page says once for all
+    r"\s+Undefined\s+\(NaN\)\s+for\s+a\s+user\s+without\s+a\s+relevant\s+item\.(?=\s+Range)|"
+    r"(?<=\.)\s+Range\s+0\s+to\s+1,\s+higher\s+is\s+better\.|"
+    r" *>>> from evalplugin\.metrics import evaluate\n"
+)
+_FEW = 4  # parameters that stand in a line
 _END = "<!-- end of generated -->"
 _PART = re.compile(rf"(<!-- generated: ([\w-]+)\s*(.*?)\s*-->\n).*?{_END}\n", re.DOTALL)
 
@@ -68,24 +75,40 @@ def _part(start: str, body: str) -> str:
 
 
 def _components(page: Path, kind: str) -> str:
-    """Return a table of the registered components of one kind, and a section for each."""
+    """Return an overview of the registered components of one kind, and a section for each."""
     entries = [entry for entry in registry_of(kind) if entry.is_own]
-    rows = [(f"[`{entry.name}`](#{_slug(entry.name)})", entry.summary) for entry in entries]
-    sections = (
-        f"## {entry.name}\n\n{_markdown(entry.cls.__doc__)}\n\n"
-        f"{_cold_users(kind, entry)}{_parameters(parameters_of(entry.cls))}"
-        for entry in entries
-    )
-    return "\n\n".join([_table((kind.removesuffix("s"), "what it is"), rows), *sections])
+    details = {entry.name: _parameters(kind, entry) for entry in entries}
+    shared = _shared(details, 6)
+    links = {entry.name: f"[`{entry.name}`](#{_slug(entry.name)})" for entry in entries}
+    is_many = len(entries) > _MANY
+    summaries = [f"- {links[entry.name]}: {entry.summary}" for entry in entries]
+    parts = ["\n".join(summaries) if is_many else ", ".join(links.values())]
+    if shared:
+        parts.append(f"## Shared parameters\n\n{_details(shared)}")
+    seen: dict[_Detail, tuple[str, str]] = {}
+    for entry in entries:
+        about = re.sub(_USUAL, "", entry.cls.__doc__ or "") if kind == "metrics" else entry.cls.__doc__
+        about = _markdown(about)
+        if is_many:
+            about = about.partition("\n\n")[2]  # the first paragraph is in the list
+        cold = _cold_users(entry) if kind == "models" else ""
+        found = _found(entry.name, details[entry.name], shared, seen)
+        parts.append("\n\n".join(filter(None, (f"## {entry.name}", about, cold, found))))
+    return "\n\n".join(parts)
 
 
 def _config_keys(page: Path, sections: str) -> str:
-    """Return a list of the keys of some sections of a config."""
-    return "\n".join(_key(key) for section in sections.split() for key in config_keys(section))
+    """Return a list of the keys of some sections of a config, less those that every type has."""
+    shown = "".join(re.findall(r"^```yaml\n.*?^```", page.read_text(), re.MULTILINE | re.DOTALL))
+    keys = [key for section in sections.split() for key in config_keys(section)]
+    return "\n".join(_key(key, shown) for key in keys if not key.description.startswith(_OF_TYPES))
+
+
+_OF_TYPES = ("Registered type", "Name in results", "The parameters of the type")
 
 
 _LOOKS_AT = {
-    "data": "the data, before anything is fitted",
+    "data": "the data",
     "models": "the models on a sample of the data, by `evalplugin validate --data`",
     "results": "the results",
 }
@@ -141,13 +164,26 @@ def _profiles(page: Path, names: str) -> str:
 
 
 def _commands(page: Path, names: str) -> str:
-    """Return a table of all commands, and a section for each: usage, help and options."""
-    commands = dict(_walk(click.Context(cli, info_name="evalplugin", **cli.context_settings)))
-    rows = [
-        (f"[{path}](#{_slug(path)})", context.command.get_short_help_str(limit=150))
+    """Return a list of all commands, and a section for each: usage, help and options."""
+    root = click.Context(cli, info_name="evalplugin", **cli.context_settings)
+    commands = {path.removeprefix("evalplugin "): context for path, context in _walk(root)}
+    summaries = [
+        f"- [{path}](#{_slug(path)}): {context.command.get_short_help_str(limit=150)}"
         for path, context in commands.items()
     ]
-    return "\n\n".join([_table(("command", "what it does"), rows), *map(_command, commands.values())])
+    options = {path: _options(context) for path, context in commands.items()}
+    of_all = [detail for detail in _shared(options, 4) if detail.name in ("`--debug`", "`-h, --help`")]
+    options = {path: [one for one in found if one not in of_all] for path, found in options.items()}
+    shared = _shared(options, 4)
+    parts = [
+        "\n".join(summaries),
+        f"## Shared options\n\n{_details([*of_all, *shared])}",
+    ]
+    seen: dict[_Detail, tuple[str, str]] = {}
+    for path, context in commands.items():
+        found = _found(path, options[path], shared, seen)
+        parts += filter(None, (f"## {path}", *_command(context), found))
+    return "\n\n".join(parts)
 
 
 def _walk(context: click.Context) -> Iterator[tuple[str, click.Context]]:
@@ -157,39 +193,125 @@ def _walk(context: click.Context) -> Iterator[tuple[str, click.Context]]:
             yield from _walk(click.Context(command, info_name=name, parent=context))
 
 
-def _command(context: click.Context) -> str:
+def _command(context: click.Context) -> Iterator[str]:
+    """Yield the usage and the help of a command, less the sentence that the list has."""
     command = context.command
-    # After \b, lines stay as they are.
-    about = [
-        textwrap.indent(part.removeprefix("\b\n"), "    ") if part.startswith("\b\n") else part
-        for part in inspect.cleandoc(command.help or "").split("\n\n")
-    ]
-    usage = "    " + " ".join([context.command_path, *command.collect_usage_pieces(context)])
-    options = [option for option in command.get_params(context) if isinstance(option, click.Option)]
+    yield "    " + " ".join([context.command_path, *command.collect_usage_pieces(context)])
+    first = command.get_short_help_str(limit=150)
+    for part in inspect.cleandoc(command.help or "").removeprefix(first).strip().split("\n\n"):
+        # After \b, lines stay as they are.
+        yield textwrap.indent(part.removeprefix("\b\n"), "    ") if part.startswith("\b\n") else part
+
+
+def _options(context: click.Context) -> list[_Detail]:
+    options = [option for option in context.command.get_params(context) if isinstance(option, click.Option)]
     records = filter(None, (option.get_help_record(context) for option in options))
-    rows = [(f"`{names}`", meaning.replace("  [", " [")) for names, meaning in records]
-    return "\n\n".join([f"## {context.command_path}", usage, *about, _table(("option", "meaning"), rows)])
+    return [
+        _Detail(f"`{names}`", "", "", re.sub("; wins over [^.]*|(?<= ) +", "", meaning).lstrip())
+        for names, meaning in records
+    ]
+
+
+class _Detail(NamedTuple):
+    """A parameter or an option, as Markdown; equal ones are described once a page."""
+
+    name: str
+    type: str
+    default: str
+    meaning: str
+
+    @property
+    def alone(self) -> _Detail:
+        """The same without its default, which may differ where the meaning is shared."""
+        return self._replace(default="")
+
+
+def _shared(found: Mapping[str, list[_Detail]], least: int) -> list[_Detail]:
+    """Return what at least so many of the components or commands have, with a default that all of them have."""
+    defaults: dict[_Detail, list[str]] = {}
+    for detail in itertools.chain(*found.values()):
+        defaults.setdefault(detail.alone, []).append(detail.default)
+    return [
+        detail._replace(default=texts[0] if len({*texts}) == 1 else "")
+        for detail, texts in defaults.items()
+        if len(texts) >= least
+    ]
+
+
+def _found(
+    name: str, details: list[_Detail], shared: Sequence[_Detail], seen: dict[_Detail, tuple[str, str]]
+) -> str:
+    """Return a list of what a component has, and lines of what is described above: shared, or as of another."""
+    of_all = {detail.alone: detail.default for detail in shared}
+    own = [detail for detail in details if detail.alone not in (*of_all, *seen)]
+    above: dict[str, dict[str, None]] = {}
+    for detail in details:
+        if detail.alone in of_all:
+            kind = "options" if detail.name.startswith("`-") else "parameters"
+            link, default = f"[Shared](#shared-{kind})", of_all[detail.alone]
+        elif detail.alone in seen:
+            owner, default = seen[detail.alone]
+            link = f"As in [{owner}](#{_slug(owner)})"
+        else:
+            continue
+        text = detail.name if detail.default == default else detail.default
+        # An option without its value; the options of a mapping together.
+        text = re.sub(r"^`(-\w, )?(--[\w-]+).*`$", r"`\2`", re.sub(r"^`(\w+)\.\w+`$", r"`\1`", text))
+        above.setdefault(link, {})[text] = None
+    seen.update({detail.alone: (name, detail.default) for detail in own})
+    lines = [
+        f"{link}: {'all' if len(names) == len(of_all) > 2 else ', '.join(names)}."
+        for link, names in above.items()
+    ]
+    return "\n\n".join(filter(None, (_details(own), " ".join(lines))))
+
+
+def _details(details: Sequence[_Detail]) -> str:
+    """Return a list; what differs by the name alone is one item."""
+    items: dict[tuple[str, str], list[_Detail]] = {}
+    for detail in details:
+        same = (detail.type, detail.meaning) if detail.meaning else (detail.name, "")
+        items.setdefault(same, []).append(detail)
+    return "\n".join(
+        f"- {', '.join(detail.default or detail.name for detail in same)}"
+        + (f" ({same[0].type})" if same[0].type else "")
+        + (f": {same[0].meaning}" if same[0].meaning else "")
+        for same in items.values()
+    )
 
 
 def _python(page: Path, names: str) -> str:
-    """Return sections on functions, classes and modules: a name in each line, then members, `*` for all public ones."""
-    return "\n\n".join(_object(*line.split()) for line in names.splitlines())
+    """Return sections on functions, classes and modules.
+
+    A line has a name, and its members: `*` for all public ones, `-` without the call of a class, which is never called.
+    Functions with the same text have one section.
+    """
+    sections: dict[str, list[tuple[str, str]]] = {}
+    for line in names.splitlines():
+        title, call, about = _object(*line.split())
+        sections.setdefault(about, []).append((title, call))
+    parts = []
+    for about, same in sections.items():
+        titles, calls = zip(*same, strict=True)
+        heads = [f"### {', '.join(titles)}"] * bool(titles[0])
+        fences = ["```py\n" + "\n".join(calls) + "\n```"] * bool(calls[0])
+        parts.append("\n\n".join(filter(None, [*heads, *fences, about])))
+    return "\n\n".join(parts)
 
 
-def _object(path: str, *members: str) -> str:
+def _object(path: str, *members: str) -> tuple[str, str, str]:
+    """Return the title of an object, its call, and its text with its members; a module has no title and no call."""
     value = pkgutil.resolve_name(path)
     if "*" in members:
         members = tuple(getattr(value, "__all__", ())) or tuple(
             name for name, member in vars(value).items() if name[0] != "_" and _is_documented(member)
         )
-    listed = "\n\n".join(_member(name, inspect.getattr_static(value, name), value) for name in members)
-    about = _markdown(value.__doc__)
+    listed = [_member(name, inspect.getattr_static(value, name), value) for name in members if name != "-"]
     if isinstance(value, types.ModuleType):
-        return f"{about}\n\n{listed}"
-    call = (
-        f"```py\n{'class ' if inspect.isclass(value) else ''}{path}{_signature(value, 88 - len(path))}\n```"
-    )
-    return "\n\n".join(filter(None, (f"### {path.rpartition('.')[2]}", call, about, listed)))
+        return "", "", "\n\n".join((_markdown(value.__doc__), *listed))
+    signature, about = ("", _markdown(value.__doc__)) if "-" in members else _described(value, 88 - len(path))
+    call = ("class " if inspect.isclass(value) else "") + path + signature
+    return path.rpartition(".")[2], call, "\n\n".join(filter(None, (about, *listed)))
 
 
 def _is_documented(member: object) -> bool:
@@ -199,14 +321,16 @@ def _is_documented(member: object) -> bool:
 
 def _member(name: str, member: Any, owner: Any) -> str:
     """Return an item of a list: a property, a method, or a function or an error of a module."""
+    about = _markdown(member.__doc__)
     getter = member.fget if isinstance(member, property) else getattr(member, "func", None)
     if getter is not None:
         head = f"{name}: {inspect.signature(getter).return_annotation}"
     elif inspect.isclass(member):
         head = f"{name}({member.__base__.__name__})"
     else:
-        head = name + _signature(getattr(owner, name), 1_000)
-    return f"- `{head}`\n\n{textwrap.indent(_markdown(member.__doc__), '  ')}"
+        signature, about = _described(getattr(owner, name), 1_000)
+        head = name + signature
+    return f"- `{head}`: {about}" if "\n" not in about else f"- `{head}`\n\n{textwrap.indent(about, '  ')}"
 
 
 class _Words(str):
@@ -216,24 +340,43 @@ class _Words(str):
     __repr__ = str.__str__
 
 
-def _signature(function: Callable[..., Any], width: int) -> str:
-    """Return the parameters of a call, one a line where they are longer than the width; none for a protocol."""
+def _described(function: Callable[..., Any], width: int) -> tuple[str, str]:
+    """Return the parameters of a call, one a line where they are longer than the width, and its text.
+
+    Where the text describes all of several parameters, types and defaults stand there alone.
+    """
+    about = _markdown(function.__doc__)
     if getattr(function, "_is_protocol", False):
-        return "(Protocol)"
+        return "(Protocol)", about
     signature = inspect.signature(function)
-    parameters: list[str] = []
+    parameters: dict[str, str] = {}
     for parameter in signature.parameters.values():
-        if parameter.kind is parameter.KEYWORD_ONLY and not any(text[0] == "*" for text in parameters):
-            parameters.append("*")
+        if parameter.kind is parameter.KEYWORD_ONLY and not any(
+            text[0] == "*" for text in parameters.values()
+        ):
+            parameters["*"] = "*"
         if parameter.name != "self":
             # The text of a function or an object that is a default has its address in memory.
             if isinstance(parameter.annotation, str):
                 parameter = parameter.replace(annotation=_Words(parameter.annotation))
-            parameters.append(re.sub(r"<(function|object) .*>", "...", str(parameter)))
+            parameters[parameter.name] = re.sub(r"<(function|object) .*>", "...", str(parameter))
     returned = signature.return_annotation
     after = "" if inspect.isclass(function) or returned is signature.empty else f" -> {returned}"
-    short = f"({', '.join(parameters)}){after}"
-    return short if len(short) <= width else "(\n    " + ",\n    ".join(parameters) + f",\n){after}"
+    items = re.findall(r"^- ((?:`\w+`(?:, )?)+): ", about, re.MULTILINE)
+    named = {name for item in items for name in re.findall(r"\w+", item)}
+    if len(parameters) > _FEW and {*parameters} - {"*"} <= named:
+        for item in items:
+            typed = re.sub(r"`(\w+)`", lambda name: f"`{parameters.get(name[1], name[1])}`", item)
+            about = about.replace(f"- {item}: ", f"- {typed}: ", 1)
+        kinds = ((one.name, one.kind) for one in signature.parameters.values())
+        first = [
+            "*" * (kind == 2) + name for name, kind in kinds if kind < 3 and name != "self"
+        ]  # by position
+        return f"({', '.join([*first, '...'])}){after}", about
+    short = f"({', '.join(parameters.values())}){after}"
+    if len(short) > width:
+        short = "(\n    " + ",\n    ".join(parameters.values()) + f",\n){after}"
+    return short, about
 
 
 def _pages(page: Path, names: str) -> str:
@@ -303,35 +446,50 @@ def _names(names: re.Match[str]) -> str:
     return ", ".join(f"`{name}`" for name in names[1].split(", ")) + ": "
 
 
-def _cold_users(kind: str, entry: Entry[Any]) -> str:
-    return f"Users without train data get: {cold_answer(entry.cls)}.\n\n" if kind == "models" else ""
+def _cold_users(entry: Entry[Any]) -> str:
+    answer = cold_answer(entry.cls)
+    return "" if answer == "popularity" else f"Users without train data get: {answer}."
 
 
-def _parameters(parameters: list[Parameter]) -> str:
-    if not parameters:
-        return "It takes no parameters."
-    rows = [
-        (
-            f"`{parameter.name}`",
-            parameter.type.replace("|", "or"),
-            ""
-            if parameter.type == "mapping"
-            else "required"
-            if parameter.required
-            else f"`{json.dumps(parameter.default)}`",
-            parameter.description,
+def _parameters(kind: str, entry: Entry[Any]) -> list[_Detail]:
+    """Return the parameters of a component, with defaults as one writes them: in a metric's name, or in YAML."""
+    found = []
+    for parameter in parameters_of(entry.cls):
+        if parameter.type == "mapping" and not parameter.description:
+            continue  # its keys follow
+        text = as_yaml(parameter.default)
+        is_given = parameter.required or parameter.type == "mapping"
+        found.append(
+            _Detail(
+                f"`{parameter.name}`",
+                ""
+                if isinstance(parameter.default, bool)
+                else _type(parameter.type) + ", required" * parameter.required,
+                "" if is_given else f"`{parameter.name}{'=' if kind == 'metrics' else ': '}{text}`",
+                parameter.description,
+            )
         )
-        for parameter in parameters
-    ]
-    return _table(("parameter", "type", "default", "meaning"), rows)
+    return found
 
 
-def _key(key: ConfigKey) -> str:
-    about = [key.type]
-    if key.default:
+def _type(text: str) -> str:
+    """Return the type of a parameter; of several texts as `a, b or c`."""
+    text = text.replace("collections.abc.Mapping[str, Any]", "mapping").replace("|", "or")
+    if re.fullmatch(r'"[^"]*"( or ("[^"]*"|null))*', text):
+        *first, last = text.replace('"', "").split(" or ")
+        return f"{', '.join(first)} or {last}" if first else last
+    return text
+
+
+def _key(key: ConfigKey, shown: str) -> str:
+    """Return an item of a list; an example only of what has a form that neither its type nor the YAML shows."""
+    name = key.path.rpartition(".")[2]
+    is_plain = key.default in ("true", "false") or (key.type == "mapping" and key.is_section)
+    about = [] if is_plain else [key.type]
+    if key.default not in ("", "{}", "[]"):
         about.append("required" if key.default == "required" else f"default `{key.default}`")
-    if key.example and not key.is_section:
-        name = key.path.rpartition(".")[2]
+    has_form = re.search("text|list|any", key.type) and not re.search(rf"\b{re.escape(name)}:", shown)
+    if key.example and not key.is_section and has_form:
         about.append(f"for example `{name}: {key.example}`")
     facts = "; ".join(filter(None, about))
     return f"- `{key.path}`: {key.description}" + (f" *({facts})*" if facts else "")

@@ -44,26 +44,25 @@ def run(
     """Return a bake-off that has run: ``.models`` with their scores, ``.comparisons``, and ``.links`` into MLflow.
 
     Args:
-        config: A YAML file, or the same as a mapping; a dataset of type ``dataframe`` holds its ``frame`` then, a table
+        config: A YAML file, or the same as a mapping; a dataset of type ``dataframe`` then has a ``frame``: a table
             of pandas, polars, Arrow or any library with the Arrow protocol.
         overrides: Assignments such as ``models.0.params.k=20``.
         tracking_uri, experiment: Win over the config's.
         data_home: Folder of downloaded datasets; None: the one that EVALPLUGIN_DATA_HOME names, if any.
-        workers: How many tasks run at a time, of several each in a process of its own; None: as in the config.
-        engine: Where tasks run, such as ``ray``; wins over the config's.
-        resume: Go on with the newest bake-off of this config that was cut off, if there is one.
-        only: The name of a model of the config, or several names: no other is run. A gate decides nothing then.
-        fresh: Compute all anew; or the name of a model, or several, that are computed anew. All else that was computed
-            before is taken from the store.
+        workers: Tasks at a time; None: as in the config.
+        engine: Where tasks run, such as ``ray``; None: as in the config.
+        resume: Go on with the newest bake-off of this config that was cut off, if any.
+        only: Names of models, or one: no other is run. A gate decides nothing then.
+        fresh: Compute all anew, or the models of these names, or of one.
 
     Raises:
-        ConfigError: Everything that is wrong with the config; or no model has a name of ``only`` or ``fresh``.
+        ConfigError: All mistakes of the config; or no model has a name of ``only`` or ``fresh``.
         DataError: Data that is missing or breaks a rule; or fewer than one worker.
         EngineError: The engine cannot run the tasks.
         TrackingError: The tracking store cannot be reached.
     """
     from evalplugin.bakeoff.flow import run_bakeoff
-    from evalplugin.execution.observer import PythonWarnings
+    from evalplugin.execution.observer import python_observer
     from evalplugin.features.config import load
     from evalplugin.features.notifications.feature import tell_of_failure
     from evalplugin.workspace import Workspace
@@ -71,7 +70,7 @@ def run(
     home = data_home if data_home is not None else os.environ.get("EVALPLUGIN_DATA_HOME")
     home = Path(home) if home is not None else None
     source = config if isinstance(config, Mapping) else Path(config)
-    observer = PythonWarnings()
+    observer = python_observer()
     try:
         workspace = Workspace.open(
             load(source, overrides=overrides, data_home=home, engine=engine),
@@ -132,15 +131,15 @@ def compare(
     """Return a comparison of models: ``.to_frame()``, ``.plot()``, ``.to_html(path)``; a notebook shows the table.
 
     Args:
-        sources: A bake-off of ``evalplugin.run``; or ids or names of MLflow runs, or names of models: the latest run
-            of each name. Without: the bake-off or the experiment that is named, or else the latest bake-off.
+        sources: A bake-off of ``evalplugin.run``; or ids or names of MLflow runs, or names of models: the latest
+            run of each. Without: the named bake-off or experiment, or else the latest bake-off.
         bakeoff: A bake-off's id, or ``latest``.
         experiment: Name of the MLflow experiment; by itself: the latest run of each model in it.
         tracking_uri: The store; None: MLFLOW_TRACKING_URI, or else ``sqlite:///mlflow.db``.
         baseline: The model that the others are compared with; None: the bake-off's.
         primary: The metric that ranks; None: the bake-off's.
-        pairs: ``baseline``: every model against it; ``all``: all with each other; None: with the baseline, if
-            there is one.
+        pairs: ``baseline``: every model with it; ``all``: all with each other; None: with the baseline, if there is
+            one.
         tests: ``wilcoxon``, ``t``: tests beside the permutation test.
         level: Of intervals and marks.
         intervals: Method of the intervals of differences: Student's t, or the BCa bootstrap.
@@ -214,38 +213,36 @@ def compare_scores(
 ) -> Comparisons:
     """Return a comparison of models by a table of scores from any evaluation, as ``compare`` returns it.
 
-    Models are ranked by the units that all of them have, such as questions, documents or topics, and two models differ
-    by those that both have; a model with fewer than half as many as another is not ranked. The name of the column of
-    units is the word for a unit in all reports.
+    Models are ranked by the units that all of them have, such as questions, and two models differ by those that
+    both have; a model with fewer than half as many as another is not ranked. Reports call a unit by the name of its
+    column.
 
     Args:
         scores: A table of pandas, polars or Arrow, or the path of a Parquet or CSV file.
         unit: Name of the column of units.
-        runs: In place of a table: ids of MLflow runs with results of each row, a run each model. Of
-            ``mlflow.models.evaluate``, ``unit`` is the column that names the input of a row; of
-            ``mlflow.genai.evaluate`` leave it out: units are the traced inputs.
-        tracking_uri: The store of the runs and of ``log``; None: MLFLOW_TRACKING_URI, or else ``sqlite:///mlflow.db``.
-        model: Name of the column of models' names: a row is a unit's score for one model.
+        runs: In place of a table: ids of MLflow runs, one a model. Of ``mlflow.models.evaluate``, ``unit`` is the
+            column that names the input of a row; of ``mlflow.genai.evaluate`` leave it out: units are the traced
+            inputs.
+        tracking_uri: The store of the runs and of ``log``; None: MLFLOW_TRACKING_URI, or else
+            ``sqlite:///mlflow.db``.
+        model: Name of the column of models' names.
         metric: Name of the column of metrics' names; None: each column of scores is a metric.
-        value: Name of the column of scores, or several, a metric each; empty: the column ``score``, or ``value``. Of a
-            wide table the name of its metric.
+        value: Name of the column of scores, or several, a metric each; empty: ``score`` or ``value``. Of a wide
+            table the name of its metric.
         wide: A row is a unit, and each column that is not named here holds a model's scores.
-        cluster: Name of a column; units with the same value in it depend on each other, such as questions on one text.
-            Intervals and tests are then over clusters.
-        segments: Names of columns that divide the units into groups. Of runs: of other columns of their tables, as
-            ``cluster`` too.
-        lower_is_better: Metrics of which lower scores are better; names that evalplugin knows, such as ``rmse``, need
-            not be given.
+        cluster: Name of a column; units with the same value in it depend on each other.
+        segments: Names of columns that divide the units into groups.
+        lower_is_better: Metrics of which lower scores are better; ``rmse`` and the like are known.
         baseline: The model that the others are compared with; None: all are compared with each other.
         primary: The metric that ranks; None: the first.
         pairs, tests, level, intervals: As of ``compare``.
         name: Of the table in reports; None: that of its file, or else ``scores``.
-        log: Whether to log a bake-off to MLflow, a run for each model and a summary run: the result has its ``.links``.
+        log: Whether to log a bake-off to MLflow: the result has its ``.links``.
         experiment: The MLflow experiment of the log; None: ``scores``.
 
     Raises:
-        DataError: A column that is missing, a score that is no number, a unit with two scores, fewer than two models;
-            or MLflow refuses the name of a metric that is to be logged.
+        DataError: A missing column, a score that is no number, a unit with two scores, fewer than two models, a
+            metric's name that MLflow refuses.
         TrackingError: The store cannot be reached, or has no such run.
 
     >>> import pandas as pd, evalplugin
@@ -347,49 +344,43 @@ def score(  # type: ignore[misc]
 ) -> ListScores | Comparisons:
     """Return the scores of lists from any system: ``.per_user``, ``.means`` and ``.counts``.
 
-    Every user with a list or a truth is scored. A user with relevant truth but without a list scores 0; a
-    user without relevant truth is undefined (NaN), counted, and left out of the means.
+    A user with relevant truth but without a list scores 0; a user without relevant truth is undefined (NaN),
+    counted, and left out of the means.
 
-    Of a mapping, return the comparison of its systems, every two of them user by user, as ``compare`` returns it.
+    Of a mapping, return the comparison of its systems, as ``compare`` does.
 
-    Tables with a column ``fold``, as bake-offs log, are scored fold by fold: a user's score is the average over folds,
-    and ``.fold_means`` has the means of each.
+    With a column ``fold``, as bake-offs log, a user's score is the average over folds; ``.fold_means`` has the
+    means of each.
 
     Args:
-        lists: A pandas DataFrame, an Arrow table or anything with the Arrow interface (polars), in any order of
-            rows: user, item, and a rank or a score. Ranks are 1, 2, 3 and so on for each user, without holes.
-            Scores rank descending, equal ones by item id ascending; integers are below 2^53. Where both exist and
-            neither is named, the rank counts. Or the path of a file, a folder of Parquet files, or a pattern. Or a
-            DataFrame of Spark (PySpark 4 or later, classic or Connect), which is scored there: ``.per_user`` is one as
-            well. Or a mapping of names to any of these, except Spark's: the lists of several systems, which are
-            compared.
-        truth: The held-out interactions: user, item and, where there is one, a rating (without: 1); also files. A
-            Spark DataFrame where the lists are one.
+        lists: A table of pandas, Arrow or polars, in any order of rows: user, item, and a rank (1, 2, 3 ... for
+            each user) or a score (descending, equal ones by item id ascending); the rank counts where both exist
+            and neither is named. Or the path of a file, a folder of Parquet files, or a pattern. Or a DataFrame of
+            Spark (PySpark 4 or later), which is scored there. Or a mapping of names to any of these, except
+            Spark's: several systems, which are compared.
+        truth: The held-out interactions: user, item and perhaps a rating (else 1); also files. A Spark DataFrame
+            where the lists are one.
         metrics: Names such as ``ndcg@10``.
-        train: The train data, user, item and perhaps rating, for metrics that need it; also files.
-        pool: The users and items that lists were chosen from, for ``pool_recall``; also files. Its columns are called
-            as those of the truth.
+        train: The train data, for metrics that need it; also files.
+        pool: The users and items that lists were chosen from, for ``pool_recall``; also files.
         threshold: Ratings from it on are relevant; None: ratings above 0 are. The gain stays the rating.
-        columns: Names of the columns that are not called ``user``, ``item``, ``rank``, ``score`` or ``rating``, such as
-            ``{"user": "customer", "item": "sku"}``. ``truth_user`` and ``truth_item`` are for truth and train data, if
-            called otherwise there. ``query`` is the column of ids of queries in place of ``user``: texts
-            SESSION:NUMBER, as of the split ``next_item``. Intervals and differences take the queries of a session
-            together.
-        format: Of files; auto: by their names. A TREC run is ranked by its score, as everywhere.
+        columns: Names of the columns that are not called ``user``, ``item``, ``rank``, ``score`` or ``rating``,
+            such as ``{"user": "customer", "item": "sku"}``; ``truth_user`` and ``truth_item`` where truth and train
+            data differ. ``query`` in place of ``user`` is a column of texts SESSION:NUMBER, as of the split
+            ``next_item``.
+        format: Of files; auto: by their names. A TREC run is ranked by its score.
         truth_format: Of files of truth and train data; auto: by a name such as ``.inter``, else as the lists.
-        duplicates: A pair of user and item that stands twice in the truth or the train data: refuse it, or ``keep``
-            all rows, as each is an event. The pair then counts once; its rating is the sum of the ratings of its rows,
-            without ratings their number.
-        memory: How much may be used, such as ``2GB``: lists and truth in Parquet files that need more are
-            partitioned by user on the disk, with the same results to the last bit; None: everything is read at once.
-            On an engine, it bounds each of its processes.
-        partitioned: Each Parquet file of the lists has all rows of its users or queries: files are scored one by
-            one, and no row is moved. Truth files of the same names are theirs; any other truth is in memory.
-        engine: Where partitions are scored, such as ``ray``, or a mapping with ``type`` as in a config; None: here.
+        duplicates: A pair that stands twice in the truth or the train data: refuse it, or ``keep`` all rows as
+            events. The pair then counts once; its rating is the sum of theirs, without ratings their number.
+        memory: Such as ``2GB``, on an engine of each process: Parquet files that need more are partitioned by user
+            on the disk, with the same results; None: everything is read at once.
+        partitioned: Each Parquet file of the lists has all rows of its users: files are scored one by one. Truth
+            files of the same names are theirs; any other truth is in memory.
+        engine: Where partitions are scored: a name such as ``ray``, or a mapping as in a config; None: here.
 
     Raises:
-        DataError: No rows, a missing column or id, ids that are integers in one table and text in another,
-            ranks or scores that break a rule, an item twice in a list or in a truth.
+        DataError: No rows, a missing column or id, ids of two types, ranks or scores that break a rule, an item
+            twice in a list or in a truth.
         EngineError: Spark's workers lack this version of evalplugin, or Spark is older than 4.
         ParameterError, UnknownNameError: A name that means no metric.
 

@@ -311,7 +311,7 @@ def filled(results: Results, comparisons: Sequence[Comparison] = (), **found: An
     bakeoff = Bakeoff(SimpleNamespace(), all_features())
     bakeoff.plan, bakeoff.models = results
     bakeoff.comparisons = tuple(comparisons)
-    bakeoff.links = found.pop("links", Links("sqlite:///mlflow.db", "1", "2", results.plan.id, None, ()))
+    bakeoff.links = found.pop("links", Links("sqlite:///mlflow.db", "1", "2", results.plan.id, (), ()))
     bakeoff.found = {type(value): value for value in found.values()}
     return bakeoff
 

@@ -25,4 +25,4 @@ def test_the_citation_is_complete_and_of_this_version() -> None:
 
 
 def test_the_page_names_this_version() -> None:
-    assert f"version {__version__}. https" in (ROOT / "docs" / "howto" / "citing.md").read_text()
+    assert f"version {__version__}. https" in (ROOT / "docs" / "howto" / "upgrading.md").read_text()

@@ -28,9 +28,9 @@ CLUSTERS = {"howto/cluster.md", "howto/spark.md"}
 LONG = {
     f"howto/{name}.md"
     for name in (
-        "again", "categories", "ci", "command", "compare", "compare_scores", "data", "deployed", "extend",
-        "gate", "given_lists", "gpu", "groups", "libraries", "lists", "model", "mlflow_evaluate", "new_users",
-        "popularity", "propensity", "schedules", "seeds", "segments", "sessions", "several_datasets", "tuning",
+        "ci", "command", "compare", "compare_scores", "data", "deployed", "extend",
+        "gate", "files", "given_lists", "gpu", "libraries", "lists", "metrics", "model", "mlflow_evaluate", "new_users",
+        "schedules", "seeds", "segments", "sessions", "several_datasets", "tuning",
         "upgrading",
     )
 }  # fmt: skip

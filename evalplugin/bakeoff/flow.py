@@ -16,6 +16,7 @@ from evalplugin.execution.worker import refuse_in_worker
 from evalplugin.features.base import Bakeoff, all_features
 from evalplugin.report.competition import competitions_of
 from evalplugin.tracking.write.contents import inputs_files, page_artifact
+from evalplugin.tracking.write.items import Datum
 from evalplugin.tracking.write.tracker import MlflowTracker
 from evalplugin.workspace import Workspace
 
@@ -161,5 +162,6 @@ def _log(bakeoff: Bakeoff, ran_on: str) -> None:
         )
     engine = workspace.config.engine
     if engine is not None and not bakeoff.is_idle:
-        bakeoff.tracker.tag(bakeoff.links.summary_run_id, "engine", f"{engine.type} {ran_on}".rstrip())
+        ran = Datum("engine", f"{engine.type} {ran_on}".rstrip())
+        bakeoff.tracker.tag(bakeoff.links.summary_run_id, ran)
     bakeoff.journal.resumable = False

@@ -10,10 +10,9 @@ from evalplugin.comparison.contest import Contest
 from evalplugin.execution.results import ModelResult, Scored
 from evalplugin.features.history.feature import past_of, trend_section
 from evalplugin.tracking.connection import tracking_call
-from evalplugin.tracking.names import MAX_TAG, metric_names
+from evalplugin.tracking.names import metric_names
 from evalplugin.tracking.write.board import Links
 from evalplugin.tracking.write.contents import page_artifact
-from evalplugin.tracking.write.labels import given_tag
 from evalplugin.tracking.write.lists import plan_from_elsewhere
 from evalplugin.tracking.write.tracker import MlflowTracker
 
@@ -90,11 +89,6 @@ def _check_names(contest: Contest) -> None:
                 f"{contest.dataset}: a {noun} that is logged cannot be called {_ID!r}, as the column of units is "
                 f"called so in the files of every run: rename the column"
             )
-    if (length := len(given_tag(contest.given).value)) > MAX_TAG:
-        raise DataError(
-            f"{contest.dataset}: {len(contest.given)} metrics cannot be logged: their names, directions and bounds "
-            f"take {length:,} characters, and a tag of MLflow holds {MAX_TAG:,}; name fewer columns of scores (value)"
-        )
     try:
         metric_names(contest.given)
     except TrackingError as error:  # the names are the table's

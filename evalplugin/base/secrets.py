@@ -138,6 +138,11 @@ def redact_values(values: Mapping[str, Any]) -> dict[str, Any]:
     return redacted
 
 
+def redact_texts(value: Any) -> Any:
+    """Return a nested value with the credentials in its texts hidden, whatever their keys are."""
+    return _map_nested(value, redact_texts, redact)
+
+
 def redact_yaml(text: str) -> str:
     """Return a config with every credential hidden: still the same YAML, with its comments.
 

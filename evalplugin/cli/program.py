@@ -29,6 +29,7 @@ from evalplugin.cli.compare_scores import compare_scores
 from evalplugin.cli.describe import describe
 from evalplugin.cli.list import list_
 from evalplugin.cli.new import new
+from evalplugin.cli.open import open_
 from evalplugin.cli.run import run
 from evalplugin.cli.schedule import schedule
 from evalplugin.cli.schema import schema
@@ -121,6 +122,7 @@ for command in (
     describe,
     schema,
     new,
+    open_,
     *(module.COMMAND for module in modules("cli")),
 ):
     cli.add_command(command)

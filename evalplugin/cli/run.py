@@ -41,6 +41,7 @@ from evalplugin.cli.shared import echo, load_all, open_checked
 )
 @options.if_changed
 @options.outcome_file
+@click.option("--wide", is_flag=True, help="Show all metrics, the costs, and all links.")
 @options.debug
 def run(
     configs: tuple[Path, ...],
@@ -52,6 +53,7 @@ def run(
     fresh_models: tuple[str, ...],
     if_changed: bool,
     outcome_file: Path | None,
+    wide: bool,
     **where: Any,
 ) -> int:
     """Run bake-offs: fit, recommend, score, log to MLflow, and show who won.
@@ -116,7 +118,7 @@ def run(
         except UnchangedError as nothing:
             echo(f"{workspace.config.name}: {nothing}")
             continue
-        show.show_bakeoff(bakeoff)
+        show.show_bakeoff(bakeoff, wide=wide)
         failed = failed or bakeoff.fails
     return EXIT_FAILED if failed else EXIT_DONE
 

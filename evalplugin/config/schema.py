@@ -84,21 +84,21 @@ class ModelSpec(ComponentSpec):
     )
     grid: dict[str, Annotated[list[Any], Field(min_length=1)]] = Field(
         default={},
-        description="Values to compare for each parameter: every combination is a model of its own, scored on the "
-        "test data. This is no tuning: the best of many has luck in its score.",
+        description="Values to compare for each parameter: every combination is a model, scored on the test data. "
+        "The best of many has luck in its score.",
         examples=[{"k": [10, 40]}],
     )
     tune: dict[str, Space] = Field(
         default={},
         min_length=1,
         description="Parameters to tune on validation data inside the train data, each with a list of values or a "
-        "range: {int: [low, high]} or {float: [low, high]}. The defaults are the first trial.",
+        "range. The defaults are the first trial.",
         examples=[{"k": {"int": [5, 300], "log": True}, "sim_options.name": ["msd", "cosine"]}],
     )
     inputs: list[Annotated[str, Field(min_length=1)] | EnvironmentInput] = Field(
         default=[],
-        description="What else decides its results, beside its parameters: files, folders and patterns, relative to "
-        "this file, URIs such as models:/name@alias or https://..., and environment variables as {env: NAME}.",
+        description="What else decides its results: files, folders and patterns, relative to this file, URIs such "
+        "as models:/name@alias or https://..., and environment variables as {env: NAME}.",
         examples=[["vendor/lists.parquet", {"env": "FEATURES_VERSION"}]],
     )
 
@@ -165,7 +165,7 @@ class Config(Closed):
         default=1,
         ge=1,
         description="How often a model that draws random numbers is fitted, each time with others; data, split and "
-        "candidates stay. Users' scores are averaged, and intervals and tests take in what another seed gives.",
+        "candidates stay. Users' scores are averaged, and intervals and tests take in the seeds.",
         examples=[5],
     )
     plugins: Annotated[list[str], Decides("scores")] = Field(
@@ -175,7 +175,7 @@ class Config(Closed):
     )
     datasets: Annotated[list[DatasetSpec], Decides("scores")] = Field(
         min_length=1,
-        description="Datasets, each a type with a name and parameters.",
+        description="The datasets.",
         examples=[
             [{"name": "shop", "type": "csv", "path": "ratings.csv", "user": "user_id", "item": "item_id"}]
         ],
@@ -192,7 +192,7 @@ class Config(Closed):
     )
     models: Annotated[list[ModelSpec], Decides("scores")] = Field(
         min_length=1,
-        description="Models, each a type with a name and parameters.",
+        description="The models.",
         examples=[["popularity", {"name": "knn", "type": "surprise.KNNBasic"}]],
     )
     segments: Annotated[list[SegmentSpec], Decides("groups")] = Field(
@@ -207,8 +207,8 @@ class Config(Closed):
     workers: Annotated[int, Decides("nothing")] = Field(
         default=1,
         ge=1,
-        description="How many tasks run at a time, each in a process of its own; 1: in this one. Left out with an "
-        "engine of several machines: as many as it has room for.",
+        description="How many tasks run at a time, each in a process of its own; 1: in this one. On several "
+        "machines the default is as many as there is room for.",
         examples=[4],
     )
     engine: Annotated[EngineSpec | None, Decides("nothing")] = Field(

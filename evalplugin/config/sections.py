@@ -49,36 +49,36 @@ class Recommend(Closed):
     n: int = Field(default=100, ge=1, description="Length of the lists.", examples=[20])
     candidates: Literal["unseen", "all", "judged", "sampled", "given"] = Field(
         default="unseen",
-        description="Items that may be listed: all the user has not met in the train data (unseen), all, only the "
-        "user's held-out items (judged), those and some drawn at random (sampled), or those that a table names for "
-        "each user (given). Left out with a log of events (`duplicates: keep`): all.",
+        description="Items that may be listed: all the user has not met in the train data (unseen), all, the user's "
+        "held-out items (judged), those and some drawn at random (sampled), or those that a table names for each "
+        "user (given). With a log of events (`duplicates: keep`) the default is all.",
         examples=["all"],
     )
     negatives: int | None = Field(
         default=None,
         ge=1,
-        description="How many items to draw for each user; with `candidates: sampled` only.",
+        description="With `candidates: sampled`, how many items to draw for each user.",
         examples=[99],
     )
     path: str | None = Field(
         default=None,
         min_length=1,
-        description="The pool, a table of users and the items that may be listed for each: .parquet, .jsonl, or CSV, "
-        "relative to this file, or a URI; with `candidates: given` only. {dataset}, {split} and {fold} (from 1) stand "
-        "for these where there are several.",
+        description="With `candidates: given`, the pool: a table of users and items, .parquet, .jsonl, or CSV, "
+        "relative to this file, or a URI. {dataset}, {split} and {fold} (from 1) stand for these where there are "
+        "several.",
         examples=["pool.csv"],
     )
     validation: str | None = Field(
         default=None,
         min_length=1,
-        description="The pool for the truth that models are tuned on, a table like `path`; left out: that of `path`, "
-        "if it has at least half of that truth.",
+        description="The pool for tuning; left out: that of `path`, if it has at least half of the truth that "
+        "models are tuned on.",
         examples=["pool-validation.csv"],
     )
     seen: Literal["keep", "drop"] | None = Field(
         default=None,
-        description="Items of a user's pool that are in the user's train data: drop them from the pool, or keep them. "
-        "Left out: drop, but keep with a log of events.",
+        description="Items of a pool that are in the user's train data; left out: drop, but keep with a log of "
+        "events.",
         examples=["keep"],
     )
     user: str = Field(
@@ -96,16 +96,15 @@ class Recommend(Closed):
     )
     ties: Literal["hashed", "id"] = Field(
         default="hashed",
-        description="Order of items with equal scores: by a hash of the seed and the item, which is one arbitrary "
-        "order of the catalogue, the same for all users and models (hashed), or ascending ids (id), as most "
-        "libraries do: ids often follow age or popularity, which favours some models.",
+        description="Order of items with equal scores: by a hash of the seed and the item, the same for all users "
+        "and models (hashed), or ascending ids (id), as most libraries do: ids often follow age or popularity, "
+        "which favours some models.",
         examples=["id"],
     )
     cold_users: Literal["model", "popularity", "skip"] = Field(
         default="model",
-        description="What is listed for test users without train data: what each model answers, which is the list "
-        "of `popularity` for a model that cannot know them (model; `describe model NAME` says it), that list for "
-        "every model (popularity), or nothing: they are left out of the truth of all models, and counted (skip).",
+        description="What is listed for test users without train data: what each model answers (model), the list of "
+        "`popularity` (popularity), or nothing: they are left out of the truth of all models, and counted (skip).",
         examples=["popularity"],
     )
 
@@ -185,8 +184,8 @@ class Schedule(Closed):
         default=12.0,
         gt=0,
         le=8760,
-        description="How late a run may start that was missed, since the machine slept or another run took so "
-        "long; later than that it is left out. Of several that were missed only one is made up for.",
+        description="How late a missed run may start, since the machine slept or another run took so long. Of "
+        "several only one is made up for.",
         examples=[6],
     )
 

@@ -42,8 +42,8 @@ class Space(Closed):
     )
     when: dict[str, Any] = Field(
         default={},
-        description="Values of other tuned parameters, one or a list of each, with which this one is tuned; with "
-        "others it keeps its default.",
+        description="Values of other tuned parameters with which this one is tuned; with others it keeps its "
+        "default.",
         examples=[{"values": "binary"}],
     )
 

@@ -64,6 +64,9 @@ class Split:
     """Train and test data of one fold, on the same vocabularies; no pair of user and item is in both.
 
     Events of the same pair become one, whose rating is the sum of theirs: a test pair may be in the train data then.
+    ``fold``: its number, from 0. ``history``: what is known of test users who are not in the train data.
+    ``validation``: the split for tuning that the data comes with. ``offered`` (n_items,): items that lists may have;
+    None: all. ``notes``: decisions taken while splitting, which are logged.
 
     Raises:
         DataError: One of them is empty, the vocabularies differ, or a pair is in both.
@@ -239,12 +242,12 @@ class Filter(Component):
 class Splitter(Component):
     """Splitter of interactions into train and test data: a dataclass whose fields are its parameters.
 
-    The ``parameter`` of a DataError names the parameter that does not suit the data, which locates it in the config.
+    The ``parameter`` of a DataError locates it in the config.
 
     Attributes:
         uses_parts: Whether the parts that data comes in are looked at; else they are joined before.
-        new_users: Whether test users have a history in place of train data: a model that takes none is refused.
-        new_items: Whether test items have no train data: a model that cannot list new items is refused.
+        new_users: Whether test users have a history in place of train data.
+        new_items: Whether test items have no train data.
         unit: What has a list and a truth: ``user`` or ``query``.
     """
 

@@ -22,12 +22,11 @@ from evalplugin.data.splits import ColdRule, held_out
 class GivenSplit(Splitter):
     """The split that the data comes with: files of train and test data, or a column that names the part or the fold.
 
-    Parts are called train, test and, if there is one, validation (also valid, val or dev). A column with other values
-    names folds: each is the truth once, and the others are its train data. Models are tuned on the validation part, if
-    there is one, and fitted on it and on the train part for the test.
+    Parts are called train, test and perhaps validation (also valid, val or dev). A column with other values names
+    folds: each is the truth once, and the others are its train data. Models are tuned on the validation part.
 
-    Pairs that the test part shares with what models are fitted on are counted and stay in the truth; lists of
-    ``candidates: unseen`` can never have them, so that these are refused.
+    Pairs that the test part shares with what models are fitted on are counted; ``candidates: unseen`` is refused
+    with them.
     """
 
     uses_parts: ClassVar[bool] = True

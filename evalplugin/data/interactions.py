@@ -54,8 +54,13 @@ class Rows(ReadOnlyArrays):
 class Interactions(ReadOnlyArrays):
     """Interactions of users with items, as codes into two vocabularies of raw ids. All arrays are read-only.
 
-    A pair occurs at most once, unless the data ``repeats``. Codes follow the sorted raw ids, so "lowest code first"
-    means the same everywhere. Train and test data of a split share both vocabularies, and no pair is repeated in them.
+    A pair occurs at most once, unless the data ``repeats``. Train and test data of a split share both vocabularies.
+
+    ``user``, ``item`` int32 (m,): codes into ``users`` and ``items``, sorted raw ids: int64, or text as object.
+    ``rating`` float32 (m,), 1.0 throughout without ratings. ``timestamp`` int64 (m,): whole seconds since 1970 or any
+    other order, or None. ``titles`` (n_items,) or None. ``item_attributes``, ``user_attributes`` of tables. ``notes``
+    on reading, which are logged. ``events``: whether it is a log. ``count`` int32 (m,): events of each pair of a log
+    that was merged, else None.
     """
 
     user: npt.NDArray[np.int32]  # (m,) codes into users
@@ -86,12 +91,12 @@ class Interactions(ReadOnlyArrays):
 
     @property
     def n_users(self) -> int:
-        """Number of users in the vocabulary (some may have no interaction here)."""
+        """Number of users in the vocabulary; some may have no interaction."""
         return len(self.users)
 
     @property
     def n_items(self) -> int:
-        """Number of items in the catalogue (some may have no interaction here)."""
+        """Number of items in the catalogue; some may have no interaction."""
         return len(self.items)
 
     @property
@@ -312,17 +317,16 @@ class Interactions(ReadOnlyArrays):
             frame: One row an interaction; ids are integers or text.
             user: Name of the column of user ids.
             item: Name of the column of item ids.
-            rating: Name of the rating column; None means every rating is 1.0 (implicit data).
-            timestamp: Name of the time column: numbers, or datetimes, which become seconds since 1970 (UTC
-                if they have no time zone); None: no time. Fractions are kept in milliseconds, microseconds or
-                nanoseconds, the first of these that is exact; floats with more digits are rounded, which a note counts.
-            duplicates: Policy for a repeated pair: refuse it, take the ``last`` row, or the ``mean`` or ``max`` rating
-                (at the position and time of the last row), or ``keep`` all: the data is a log of events.
+            rating: Name of the rating column; None: every rating is 1.0.
+            timestamp: Name of the time column: numbers, or datetimes, which become seconds since 1970 (UTC if they
+                have no time zone); None: no time. Fractions are kept in milliseconds, microseconds or nanoseconds.
+            duplicates: Of a repeated pair: refuse it, take the ``last`` row, or the ``mean`` or ``max`` rating (at
+                the time of the last row), or ``keep`` all, as events.
             source: Name of the data in messages.
 
         Raises:
-            DataError: No rows, a missing column, a null id, a rating that is not a finite number, a duplicate pair
-                under ``error``, ids of mixed types; names the column, the row and the value.
+            DataError: No rows, a missing column, a null id, a rating that is not finite, a duplicate pair, ids of
+                mixed types.
         """
         roles = {"user": user, "item": item, "rating": rating, "timestamp": timestamp}
         named = {role: name for role, name in roles.items() if name is not None}

@@ -22,10 +22,10 @@ _SHOWN = 5  # of the new items
 class NewItems(Splitter):
     """All interactions of some items are the truth: the train data does not have these items.
 
-    Only models that know more of items than their interactions can list them in a meaningful order, such as plugins
-    that use attributes, or lists from elsewhere. A config with a model that does not declare ``lists_new_items`` is
-    refused. Items are drawn at random, or those whose first interaction is latest (equal times by a hash of the seed).
-    Users whose interactions are all with new items have no train data: see ``recommend.cold_users``.
+    Only models that know more of items than their interactions can list them, such as plugins that use attributes,
+    or lists from elsewhere; a config with a model that does not declare ``lists_new_items`` is refused. Equal times
+    are ordered by a hash of the seed. Users whose interactions are all with new items have no train data: see
+    ``recommend.cold_users``.
     """
 
     new_items: ClassVar[bool] = True

@@ -31,12 +31,11 @@ _SHOWN = 3  # sessions in a message
 class NextItem(Splitter):
     """Sessions are either train data or tested: each event of a test session after the first makes a query.
 
-    The dataset's user is the session. A query's history are the events of the session before it, its truth is the next
-    one alone, and its id is ``SESSION:EVENTS``, with the number of events in the history. Events are in order of time,
-    and in the order of the rows where times are equal; of sessions that end at the same time, ``n_sessions`` tests
-    those with the larger ids. Models answer by ``recommend_for``, those of sessions by the order of the history; a
-    config with a model that cannot is refused. Means are over queries; intervals and tests take the queries of a
-    session together, as they are not independent.
+    The dataset's user is the session. A query's history are the events of the session before it, its truth is the
+    next one alone, and its id is ``SESSION:EVENTS``, with the number of events in the history. Events are in order
+    of time, and in the order of the rows where times are equal; of sessions that end at the same time,
+    ``n_sessions`` tests those with the larger ids. Models answer by ``recommend_for``; a config with a model that
+    cannot is refused. Means are over queries; intervals and tests take the queries of a session together.
 
     As in Ludewig and Jannach 2018, "Evaluation of session-based recommendation algorithms".
     """
@@ -78,9 +77,9 @@ class NextItem(Splitter):
         str | None,
         Field(
             min_length=1,
-            description="column of the interactions, or of the table of users, that names whom a session belongs to, "
-            "such as user: the queries of all sessions with the same value depend on each other; null: those of one "
-            "session do",
+            description="column of the interactions, or of the table of users, that names whom a session belongs "
+            "to, such as user: the queries of all its sessions depend on each other; null: those of one session "
+            "do",
         ),
     ] = None
 

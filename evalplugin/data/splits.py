@@ -18,8 +18,8 @@ from evalplugin.data.interactions import Interactions, rows_by_code, rows_by_tim
 ColdRule = Annotated[
     Literal["keep", "drop"],
     Field(
-        description="test interactions of users or items without train data: keep them in the truth "
-        "(models answer by their rule for cold users), or drop them; both are counted"
+        description="test interactions of users or items without train data: keep them in the truth, or drop them; "
+        "both are counted"
     ),
 ]
 
@@ -29,8 +29,7 @@ ColdRule = Annotated[
 class NoSplit(Splitter):
     """No split: all data is train data, and all of it is the truth.
 
-    For worked examples and for studies of memorisation; the scores do not generalise to unseen data. Use
-    it with ``candidates: all`` or ``judged``, as no truth item is unseen.
+    For worked examples and studies of memorisation, with ``candidates: all`` or ``judged``.
     """
 
     def split(self, data: Interactions, rng: np.random.Generator) -> list[Split]:
@@ -43,9 +42,8 @@ class NoSplit(Splitter):
 class Holdout(Splitter):
     """A fraction of the interactions, drawn at random, is the truth.
 
-    ``by: user`` draws from each user's interactions on their own: the fraction of their number, rounded to
-    the nearest whole (halves up), but so that one at least stays in train. ``by: interactions`` draws from
-    all of them at once.
+    ``by: user`` draws from each user's interactions: the fraction of their number, rounded to the nearest whole
+    (halves up), but one at least stays in train.
     """
 
     fraction: Annotated[
@@ -92,9 +90,8 @@ class KFold(Splitter):
 class LastN(Splitter):
     """The latest n interactions of each user are the truth; n = 1 is leave-one-out.
 
-    Latest by time; equal times are ordered by a hash of the seed, the user and the item, so that the order of rows
-    decides nothing, and users with equal times on both sides of the cut are counted. A user with fewer than
-    ``n + min_train`` interactions is not tested: all of them stay in train, and such users are counted.
+    Equal times are ordered by a hash of the seed, the user and the item; users with equal times on both sides of
+    the cut are counted. A user with fewer than ``n + min_train`` interactions stays in train, and is counted.
     """
 
     n: Annotated[int, Field(ge=1, description="interactions held out for each user")] = 1

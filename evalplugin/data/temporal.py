@@ -43,11 +43,10 @@ class Temporal(Splitter):
     interactions in order of time. A date without a time zone is UTC; dates are compared with timestamps in
     seconds since 1970.
 
-    With ``every``, the truth is a period of that length, and ``folds`` such periods follow each other: the
-    model is fitted anew before each, as in production. The last one ends with the last interaction; with
-    ``cutoff`` or ``quantile``, the first one begins there. The train data of a fold is the ``window`` before
-    its test period, less the ``gap``; without a window, all before. What is in neither is noted. Times such
-    as ``7d``, ``12h`` and ``2w`` need timestamps in seconds; numbers are in the unit of the timestamps.
+    With ``every``, ``folds`` test periods of that length follow each other, and the model is fitted anew before
+    each. The last one ends with the last interaction; with ``cutoff`` or ``quantile``, the first one begins there.
+    The train data of a fold is the ``window`` before its test period, less the ``gap``. Times such as ``7d``,
+    ``12h`` and ``2w`` need timestamps in seconds; numbers are in the unit of the timestamps.
     """
 
     cutoff: Annotated[

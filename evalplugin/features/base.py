@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 class Bakeoff:
     """A bake-off: one value that fills up, and that ``evalplugin.run`` returns. A notebook shows its models.
 
-    ``models`` has each model's result, ``comparisons`` has one for each dataset and split, ``links`` leads into MLflow,
+    ``models`` has each model's result, ``comparisons`` one for each dataset and split, ``links`` leads into MLflow,
     ``plan`` says what was compared by which rules, and ``found`` has what features add, by its type:
-    ``found[DescribedData]``. The flow fills the fields in their order; reading one too early raises an AttributeError.
+    ``found[DescribedData]``. Reading a field too early raises an AttributeError.
     """
 
     workspace: Workspace

@@ -37,36 +37,36 @@ _PLACEHOLDERS = ("train", "users", "history", "candidates", "out", "n", "seed", 
 class Command(Recommender):
     """Lists made by a program: of another Python, R, Java, a container, or a job that is submitted.
 
-    The program reads files and writes one, all in one format. In the command, {train} stands for the file of the train
-    data (columns user, item, rating and, where there are times, timestamp), {users} for the file of the users who get
-    lists (user), {history} for the file of what is known of users who are not in the train data (with the columns of
-    {train}; it has rows with splits such as new_users and next_item alone, and a program that reads it is given events
-    in their order, repeated pairs included), {candidates} for the file of items (item; with the split
-    new_items, the new ones; with the candidates judged, sampled or given: user and item), {out} for the file to write,
-    or a folder of such files (user, item and rank from 1, or score), {n} for the length of the lists, {seed} for an
-    integer and {fold} for the number of the fold, from 1; {{word}} is {word} itself.
+    The program reads files and writes one, all in one format. Placeholders of the command:
 
-    Items that are no candidates, such as those of a user's train data, are left out afterwards. Users without a list
-    score 0. Unknown ids, short lists and missing users are counted, and shown as warnings. A program that fails,
-    or whose lists break a rule, fails this model alone, with the last lines of its output.
+    - {train}: the train data, with the columns user, item, rating and, where there are times, timestamp
+    - {users}: the users who get lists (user)
+    - {history}: what is known of users who are not in the train data, as with new_users and next_item: the columns
+      of {train}, events in their order, repeated pairs included
+    - {candidates}: items (item; with the split new_items, the new ones; with the candidates judged, sampled or
+      given: user and item)
+    - {out}: the file to write, or a folder of such files: user, item and rank from 1, or score
+    - {n}, {seed}, {fold}: the length of the lists, an integer, the number of the fold from 1; {{word}} is {word}
+      itself
 
-    It runs in the folder of the config, without a shell. Files and folders that the command names count as its code:
-    lists are made again when they change. Without ``version``, so does the folder of a program below the config's
-    folder; any other program without ``version`` is run again each time. Its time counts as recommending; its memory
-    is not measured.
+    Items that are no candidates, such as those of a user's train data, are left out afterwards. Users without a
+    list score 0. Unknown ids, short lists and missing users are counted. A program that fails, or whose lists break
+    a rule, fails this model alone, with the last lines of its output.
+
+    It runs in the folder of the config, without a shell. Files and folders that the command names count as its
+    code, and without ``version`` the folder of a program below the config's folder: lists are made again when they
+    change. Its time counts as recommending; its memory is not measured.
     """
 
     command: Annotated[
         list[str],
-        Field(
-            min_length=1, description="the program and its arguments, with placeholders; no shell is involved"
-        ),
+        Field(min_length=1, description="the program and its arguments, with placeholders"),
     ]
     version: Annotated[
         str | Annotated[list[str], Field(min_length=1)],
         Field(
-            description="of the program, whose lists are made again when it changes: any text, a file, or a command "
-            "(a list) that prints it; without it, a program outside a folder of its own is run again each time"
+            description="any text, a file, or a command (a list) that prints it; lists are made again when it "
+            "changes. Without it, a program outside a folder of its own is run again each time"
         ),
     ] = ""
     format: Annotated[

@@ -59,7 +59,7 @@ class ListScores:
 
     @property
     def means(self) -> dict[str, float]:
-        """Each metric's mean over the users it is defined for; metrics of all lists together unchanged."""
+        """Each metric's mean over the users it is defined for; metrics of all lists unchanged."""
         return self.source.means
 
     @property

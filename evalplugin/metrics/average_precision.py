@@ -36,17 +36,15 @@ def rr(context: ScoringContext, k: int) -> Floats:
 class AP(UserMetric):
     """Mean of the precisions at the relevant items.
 
-    ap@k = sum of precision@rank over the hits in the top k / denominator; the mean is MAP. By
-    ``denominator``: ``relevant``, all relevant items of the user, found or not (TREC; one that is not found
-    has precision 0); ``min``, the smaller of k and that, so that a perfect top k is 1; ``hits``, the relevant
-    items found in the top k (0 without one), which does not penalise misses; ``listed``, the smaller of
-    all relevant items and the items in the top k, which favours short lists; ``k``. Undefined (NaN) for a user
-    without a relevant item. Range 0 to 1, higher is better.
+    ap@k = sum of precision@rank over the hits in the top k / denominator; the mean is MAP. By ``denominator``:
+    ``relevant``, all relevant items of the user, found or not (TREC; one that is not found has precision 0);
+    ``min``, the smaller of k and that, so that a perfect top k is 1; ``hits``, the relevant items found in the top
+    k (0 without one); ``listed``, the smaller of all relevant items and the items in the top k, which favours short
+    lists; ``k``. Undefined (NaN) for a user without a relevant item. Range 0 to 1, higher is better.
 
-    With ``propensity=popularity`` the mean is weighted, for a log in which popular items are observed more often:
-    ap@k = sum of w precision@rank over the hits in the top k / sum of w over the relevant items, with
-    w = 1 / (users with the item in the train data)^power. An item without train data counts as one user's. Precision
-    stays that of the observed items, so that only a part of the bias goes. ``power`` 0 is the plain metric.
+    With ``propensity=popularity`` the mean is weighted: ap@k = sum of w precision@rank over the hits in the top k /
+    sum of w over the relevant items, with w as of ``recall``. Precision stays that of the observed items, so that
+    only a part of the bias goes.
 
     Source: Buckley and Voorhees, Evaluating evaluation measure stability, SIGIR 2000 (``relevant``); weighted: the
     self-normalised estimator of Yang et al., Unbiased offline recommender evaluation for missing-not-at-random implicit

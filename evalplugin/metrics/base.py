@@ -72,8 +72,7 @@ class UserMetric(Metric):
 class OverallMetric(Metric):
     """One value for all lists together, from an array of state that is updated block by block.
 
-    Where users are divided over processes or machines, each has a state of its own: a metric that defines ``merge``
-    can be computed there.
+    A metric that defines ``merge`` can be computed where users are divided over processes or machines.
     """
 
     scope: ClassVar[Literal["user", "overall"]] = "overall"
@@ -89,7 +88,7 @@ class OverallMetric(Metric):
     def merge(self, a: npt.NDArray[np.generic], b: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
         """Return the state of the users of both, to the last bit the same in any order; neither is changed.
 
-        Optional. State that is counted, marked or summed as whole numbers merges exactly; sums of floats do not.
+        Optional. Sums of floats do not merge exactly.
         """
         raise NotImplementedError
 
@@ -163,9 +162,8 @@ def metric(name: str, **stated: Any) -> Callable[[Any], Any]:
         def first_is_relevant(context, k, *, weight: float = 1.0):
             return context.undefined_without_relevant(weight * context.n_hits(1))
 
-    The function is called with a ``ScoringContext`` of B users and k and returns float64 (B,), NaN where it is
-    undefined; one that takes the context alone makes a metric without k. Its keyword parameters, here ``weight``,
-    are the metric's. The decorator returns the function itself.
+    The function takes a ``ScoringContext`` of B users, and k unless the metric has none, and returns float64 (B,),
+    NaN where it is undefined. Its keyword parameters are the metric's. The decorator returns the function itself.
 
     Args:
         name: The name in configs and reports.

@@ -50,11 +50,10 @@ class Calibration(_CategoryMetric):
 
     calibration@k = sum over categories c of p(c) ln(p(c) / q'(c)), with p(c) the mean over the items of the user's
     train data of the item's share in c, q(c) the same of the items in the top k, and q' = (1 - smoothing) q +
-    smoothing p (the Kullback-Leibler divergence in nats). An item of several categories (a text such as
-    ``Action|Comedy``) has an equal share in each; items without a category do not count; ratings do not weigh. A
-    list with none of the user's categories has the highest value, -ln(smoothing). Over every user with a list,
-    relevant or not. Undefined (NaN) for a user without a list or without a categorised item in the train data. From
-    0 up, lower is better.
+    smoothing p (the Kullback-Leibler divergence in nats). An item of several categories has an equal share in each;
+    items without a category do not count; ratings do not weigh. A list with none of the user's categories has the
+    highest value, -ln(smoothing). Undefined (NaN) for a user without a list or without a categorised item in the
+    train data. From 0 up, lower is better.
 
     Source: Steck, Calibrated recommendations, RecSys 2018 (C_KL, with alpha 0.01).
 
@@ -99,8 +98,7 @@ class CategoryCoverage(_CategoryMetric):
     """Share of all categories that are in the user's top k.
 
     category_coverage@k = different categories of the items in the top k / different categories of the catalogue. An
-    item may have several (a text such as ``Action|Comedy``) or none. Over every user with a list, relevant or not.
-    Undefined (NaN) for a user without a list. Range 0 to 1, higher is better.
+    item may have several or none. Undefined (NaN) for a user without a list. Range 0 to 1, higher is better.
 
     Source: Zhai, Cohen and Lafferty, Beyond independent relevance, SIGIR 2003 (subtopic recall), with the
     categories of the catalogue as subtopics.
@@ -129,10 +127,8 @@ class CategoryEntropy(_CategoryMetric):
     """Entropy, in bits, of the categories in the user's top k: the higher, the more evenly categories are listed.
 
     category_entropy@k = -sum over categories c of q(c) log2 q(c), with q(c) the mean over the items in the top k of
-    the item's share in c. An item of several categories (a text such as ``Action|Comedy``) has an equal share in
-    each; items without a category do not count. Over every user with a list, relevant or not; 0 where no listed
-    item has a category. Undefined (NaN) for a user without a list. From 0 (one category) to log2 of their number,
-    higher is better.
+    the item's share in c. Shares are those of ``calibration``; 0 where no item has a category. Undefined (NaN) for
+    a user without a list. From 0 (one category) to log2 of their number, higher is better.
 
     Source: Shannon, A mathematical theory of communication, 1948; of attributes of items in Di Noia et al., An
     analysis of users' propensity toward diversity in recommendations, RecSys 2014.

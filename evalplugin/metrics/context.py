@@ -34,9 +34,11 @@ class RankedItems:
 class ScoringContext:
     """A block of B users with lists of length N, and their truth.
 
-    Views are computed once and shared by all metrics. A metric may read the dense views (``relevant``, ``gain``,
-    ``listed``: plain arrays of (B, N)), or be faster with the few listed items that are in the truth (``matches``,
-    ``n_hits``, ``total``).
+    ``item`` (B, N): codes of the lists, ``NO_ITEM`` behind the end. ``truth_indptr`` (B + 1,): where each user's truth
+    starts in ``truth_item``, ``truth_rating`` and ``truth_relevant`` (t,). ``n_items``: size of the catalogue. Where
+    they are known, ``predictions`` (t,) of the truth, ``train``, ``user`` (B,) codes and ``n_candidates`` (B,).
+    A metric may read the dense views ``relevant``, ``gain`` and ``listed``, or be faster with the few listed items that
+    are in the truth: ``matches``, ``n_hits``, ``total``.
     """
 
     item: Codes  # (B, N) the lists: codes into the catalogue, NO_ITEM behind the end of a short list
@@ -188,8 +190,7 @@ class ScoringContext:
     def total(self, ranked: RankedItems, value: Floats, k: int | Ints) -> Floats:
         """Return each user's sum of ``value`` (h,) over the ranked items in the top k: float64 (B,).
 
-        ``k`` is one cutoff, or int64 (B,), one a user. Values are added in the order of ranks, so that a
-        user's sum does not depend on the block.
+        ``k`` is one cutoff, or int64 (B,), one a user.
         """
         limit = k if isinstance(k, int) else k[ranked.row]
         weight = np.where(ranked.rank <= limit, value, 0.0)
@@ -198,8 +199,7 @@ class ScoringContext:
     def weighted_mean(self, weight: Floats, value: Floats, k: int) -> Floats:
         """Return the mean over each user's relevant items of the ``value`` (h,) of hits in the top k: float64 (B,).
 
-        Items are weighted by ``weight`` (n_items,); those that are not in the top k count as 0. It is 0 for a user
-        without a relevant item. Weights of hits are added in the order of ranks, so that a mean of ones is exactly 1.
+        Items are weighted by ``weight`` (n_items,); those that are not in the top k count as 0.
         """
         hits, truth = self.hits, self.found.truth
         of_hits = weight[self.truth_item[truth[self.matches.relevant]]]

@@ -25,14 +25,12 @@ class DCG(UserMetric):
     dcg@k = sum over ranks up to k of gain(rating) / discount(rank). The gain of an item that is not in the
     truth is 0; the rating of one that is counts whatever the relevance threshold.
 
-    ``gain``: ``linear``, the rating; ``exp2``, 2^rating - 1; ``binary``, 1 where relevant. Negative ratings
-    are an error with the first two. ``discount``: ``log2``, log2(rank + 1); ``log``, max(1, log of rank to
-    ``base``), so ranks 1 to base are not discounted; ``halflife``, 2^((rank - 1) / (alpha - 1)), half the
-    gain at rank ``alpha``; ``ln``, the natural log(rank + 1). ``cut=truth`` also cuts the list at the number
-    of the user's truth items.
+    ``gain``: ``linear``, the rating; ``exp2``, 2^rating - 1; ``binary``, 1 where relevant. Negative ratings are an
+    error with the first two. ``discount``: ``log2``, log2(rank + 1); ``log``, max(1, log of rank to ``base``), so
+    ranks 1 to base are not discounted; ``halflife``, 2^((rank - 1) / (alpha - 1)), half the gain at rank ``alpha``;
+    ``ln``, the natural log(rank + 1).
 
-    Undefined (NaN) for a user without a relevant item. From 0 up, higher is better; it depends on how many
-    relevant items a user has, so compare it between models only.
+    Undefined (NaN) for a user without a relevant item. From 0 up, higher is better; compare it between models only.
 
     Source: Järvelin and Kekäläinen, Cumulated gain-based evaluation of IR techniques, ACM TOIS 20, 2002
     (``discount=log``); Burges et al., Learning to rank using gradient descent, ICML 2005 (``log2``,
@@ -126,16 +124,12 @@ class DCG(UserMetric):
 class NDCG(DCG):
     """Discounted gain of the top k, divided by that of the best possible list.
 
-    ndcg@k = dcg@k / dcg@k of the user's truth, highest rating first. Parameters are those of ``dcg``; list
-    and best list are cut alike. With ``ideal=listed`` the best list is no longer than the user's list (a user
-    without a list scores 0), which favours short lists; with ``ideal=k`` (and gain=binary) all of its k positions
-    are relevant, though the user may have fewer relevant items. Undefined (NaN) for a user without a relevant
-    item, and where the gain of the best list is 0. Range 0 to 1, higher is better.
+    ndcg@k = dcg@k / dcg@k of the user's truth, highest rating first. Parameters are those of ``dcg``; list and best
+    list are cut alike. ``ideal=listed`` favours short lists; ``ideal=k`` needs gain=binary. Undefined (NaN) for a
+    user without a relevant item, and where the gain of the best list is 0. Range 0 to 1, higher is better.
 
-    With ``propensity=popularity`` the gain of an item is w gain(rating), in the best list too, for a log in which
-    popular items are observed more often, with w = 1 / (users with the item in the train data)^power. An item without
-    train data counts as one user's. The best list is the same for all models: weights correct the comparison of
-    models, not the level, as both lists have observed items alone. ``power`` 0 is the plain metric.
+    With ``propensity=popularity`` the gain of an item is w gain(rating), in the best list too, with w as of
+    ``recall``. Weights correct the comparison of models, not the level, as both lists have observed items alone.
 
     Source: Järvelin and Kekäläinen, Cumulated gain-based evaluation of IR techniques, ACM TOIS 20, 2002;
     variants as for ``dcg``; weighted: Jain, Prabhu and Varma, Extreme multi-label loss functions for recommendation,

@@ -24,10 +24,9 @@ TailShare: TypeAlias = Annotated[
 def novelty(context: ScoringContext, k: int) -> Floats:
     """Mean self-information of the listed items, in bits: the rarer an item is in the train data, the higher.
 
-    novelty@k = mean over the items in the top k of -log2(users with the item in the train data / users of the
-    train data). An item without train data counts as one user's. Over every user with a list, relevant or not;
-    a short list is averaged over its items. Undefined (NaN) for a user without a list. From 0 up, higher
-    is better.
+    novelty@k = mean over the items in the top k of -log2(users with the item in the train data / users of the train
+    data). An item without train data counts as one user's. Undefined (NaN) for a user without a list. From 0 up,
+    higher is better.
 
     Source: Zhou et al., Solving the apparent diversity-accuracy dilemma of recommender systems, PNAS 107, 2010
     (self-information); Castells, Hurley and Vargas, Novelty and diversity in recommender systems, 2015.
@@ -45,9 +44,8 @@ def novelty(context: ScoringContext, k: int) -> Floats:
 def popularity(context: ScoringContext, k: int) -> Floats:
     """Mean number of users who have the listed items in the train data.
 
-    popularity@k = mean over the items in the top k of the users with the item in the train data. Over every
-    user with a list, relevant or not; a short list is averaged over its items. Undefined (NaN) for a user
-    without a list. From 0 up; neither direction is better by itself.
+    popularity@k = mean over the items in the top k of the users with the item in the train data. Undefined (NaN)
+    for a user without a list. From 0 up; neither direction is better by itself.
 
     Source: Yin et al., Challenging the long tail recommendation, PVLDB 5, 2012 (average recommendation
     popularity); the ARP of Abdollahpouri, Burke and Mobasher, Managing popularity bias in recommender systems with
@@ -67,9 +65,9 @@ def aplt(context: ScoringContext, k: int, *, tail: TailShare = 0.8) -> Floats:
     """Share of the listed items that are from the long tail.
 
     aplt@k = items in the top k from the long tail / items in the top k. The long tail is every item outside of the
-    head: the fewest most popular items that hold the share ``tail`` of the train interactions, where equally popular
-    items are all in the head or all in the tail. Over every user with a list, relevant or not. Undefined (NaN) for a
-    user without a list. Range 0 to 1, higher is better.
+    head: the fewest most popular items that hold the share ``tail`` of the train interactions, where equally
+    popular items are all in the head or all in the tail. Undefined (NaN) for a user without a list. Range 0 to 1,
+    higher is better.
 
     Source: Abdollahpouri, Burke and Mobasher, Managing popularity bias in recommender systems with personalized
     re-ranking, FLAIRS 2019 (average percentage of long tail items).
@@ -87,8 +85,8 @@ def aplt(context: ScoringContext, k: int, *, tail: TailShare = 0.8) -> Floats:
 def aclt(context: ScoringContext, k: int, *, tail: TailShare = 0.8) -> Floats:
     """Number of the listed items that are from the long tail.
 
-    aclt@k = items in the top k from the long tail, which is defined as for ``aplt``. Over every user with a list,
-    relevant or not. Undefined (NaN) for a user without a list. From 0 to k, higher is better.
+    aclt@k = items in the top k from the long tail, which is that of ``aplt``. Undefined (NaN) for a user without a
+    list. From 0 to k, higher is better.
 
     Source: Abdollahpouri, Burke and Mobasher, Managing popularity bias in recommender systems with personalized
     re-ranking, FLAIRS 2019 (average coverage of long tail items, as its formula has it).
@@ -109,8 +107,8 @@ def diversity(context: ScoringContext, k: int) -> Floats:
 
     diversity@k = 1 - mean over the pairs of items in the top k of cosine(users of the one, users of the other),
     where the cosine is users with both in the train data / sqrt(users with the one * users with the other), 0 for
-    an item without train data; ratings do not count. Over every user with a list, relevant or not.
-    Undefined (NaN) for a user with fewer than two items in the top k. Range 0 to 1, higher is better.
+    an item without train data; ratings do not count. Undefined (NaN) for a user with fewer than two items in the
+    top k. Range 0 to 1, higher is better.
 
     Source: Ziegler et al., Improving recommendation lists through topic diversification, WWW 2005 (intra-list
     similarity); with item vectors as in Zhang et al., Auralist, WSDM 2012.

@@ -25,9 +25,8 @@ def precision(
 ) -> Floats:
     """Share of the top k that is relevant.
 
-    precision@k = hits in the top k / k. The divisor is k however short the list is: positions behind its end are
-    misses; with ``denominator=listed`` it is the number of items in the top k (0 for an empty list), which favours
-    short lists. Undefined (NaN) for a user without a relevant item. Range 0 to 1, higher is better.
+    precision@k = hits in the top k / k, however short the list is; ``denominator=listed`` (0 for an empty list)
+    favours short lists. Undefined (NaN) for a user without a relevant item. Range 0 to 1, higher is better.
 
     Source: Manning, Raghavan and Schütze, Introduction to Information Retrieval, 2008, section 8.4.
 
@@ -44,14 +43,13 @@ def precision(
 class Recall(UserMetric):
     """Share of the user's relevant items that is in the top k.
 
-    recall@k = hits in the top k / relevant items. The divisor is not cut at k; with ``denominator=min`` it is
-    the smaller of both, so that a perfect top k is 1. Undefined (NaN) for a user without a relevant item. Range
-    0 to 1, higher is better.
+    recall@k = hits in the top k / relevant items. With ``denominator=min`` a perfect top k is 1. Undefined (NaN)
+    for a user without a relevant item. Range 0 to 1, higher is better.
 
-    With ``propensity=popularity`` it estimates, from a log in which popular items are observed more often, the recall
-    over all items that the user finds relevant: recall@k = sum over the hits of w / sum over the relevant items of w,
-    with w = 1 / (users with the item in the train data)^power, self-normalised inverse propensity. An item without
-    train data counts as one user's. ``power`` 0 is the plain recall. Nothing changes for a user with one relevant item.
+    With ``propensity=popularity`` it estimates, from a log in which popular items are observed more often, the
+    recall over all items that the user finds relevant: recall@k = sum over the hits of w / sum over the relevant
+    items of w, with w = 1 / (users with the item in the train data)^power, self-normalised inverse propensity. An
+    item without train data counts as one user's. ``power`` 0 is the plain recall.
 
     Source: Manning, Raghavan and Schütze, Introduction to Information Retrieval, 2008, section 8.3; weighted: Steck,
     Item popularity and recommendation accuracy, RecSys 2011; Schnabel et al., Recommendations as treatments, ICML 2016;

@@ -76,12 +76,11 @@ class RatingLoss(UserMetric, SummedMetric):
 class RMSE(RatingLoss):
     """Root of the mean squared error of the ratings predicted for the truth.
 
-    rmse = sqrt(mean over the user's truth of (predicted - rating)^2), one value a user; the mean over users weighs
-    every user alike. ``pooled=true``: sqrt(mean over the truth of all users of (predicted - rating)^2), one number a
-    model, which weighs every rating alike: the RMSE of most papers, and of surprise.accuracy. It has no value for a
-    user, hence no interval and no test: those are of the error of each user. With folds it is the mean of the
-    folds' errors. It takes no k. Undefined (NaN) for a user without truth, and for all users where a model
-    predicts no ratings. From 0 up, lower is better.
+    rmse = sqrt(mean over the user's truth of (predicted - rating)^2), one value a user. ``pooled=true``: sqrt(mean
+    over the truth of all users of (predicted - rating)^2), one number a model, as in most papers and
+    surprise.accuracy; without an interval or a test, and with folds the mean of their errors. It takes no k.
+    Undefined (NaN) for a user without truth, and for all users where a model predicts no ratings. From 0 up, lower
+    is better.
 
     Source: Herlocker et al., Evaluating collaborative filtering recommender systems, ACM TOIS 22, 2004.
 
@@ -107,12 +106,9 @@ class RMSE(RatingLoss):
 class MAE(RatingLoss):
     """Mean absolute error of the ratings predicted for the truth.
 
-    mae = mean over the user's truth of |predicted - rating|, one value a user; the mean over users weighs every user
-    alike. ``pooled=true``: mean over the truth of all users of |predicted - rating|, one number a model, which weighs
-    every rating alike: the MAE of most papers, and of surprise.accuracy. It has no value for a user, hence no
-    interval and no test: those are of the error of each user. With folds it is the mean of the folds' errors. It takes
-    no k. Undefined (NaN) for a user without truth, and for all users where a model predicts no ratings. From
-    0 up, lower is better.
+    mae = mean over the user's truth of |predicted - rating|, one value a user. ``pooled=true``: one number a model,
+    the mean over the truth of all users, as of ``rmse``. It takes no k. Undefined (NaN) for a user without truth,
+    and for all users where a model predicts no ratings. From 0 up, lower is better.
 
     Source: Herlocker et al., Evaluating collaborative filtering recommender systems, ACM TOIS 22, 2004.
 

@@ -45,12 +45,11 @@ def bpref(context: ScoringContext) -> Floats:
 def auc(context: ScoringContext) -> Floats:
     """Probability that a relevant item is ranked above a non-relevant one.
 
-    auc = pairs of a relevant and a listed non-relevant item in the right order / all such pairs. With a list of
-    all candidates it is the area under the ROC curve. In a shorter list, a relevant item that is not listed
-    ranks below every listed one, and a non-relevant item that is not listed is in no pair; a list of hits
-    alone counts as if a non-relevant item followed. It takes no k. Undefined (NaN) for a user without a relevant
-    item, and for one whose candidates (the whole catalogue, where they are not known) are all relevant. Range 0
-    to 1, chance 0.5, higher is better.
+    auc = pairs of a relevant and a listed non-relevant item in the right order / all such pairs. With a list of all
+    candidates it is the area under the ROC curve. In a shorter list, an unlisted relevant item ranks below every
+    listed one, and an unlisted non-relevant item is in no pair; a list of hits alone counts as if a non-relevant
+    item followed. It takes no k. Undefined (NaN) for a user without a relevant item, and for one whose candidates
+    (the whole catalogue, where they are not known) are all relevant. Range 0 to 1, chance 0.5, higher is better.
 
     Source: Hanley and McNeil, The meaning and use of the area under a receiver operating characteristic curve,
     Radiology 143, 1982.

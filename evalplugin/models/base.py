@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 class Recommender(Component):
     """A dataclass whose fields are its parameters. It learns by ``fit`` and then does ONE of two things.
 
-    It has either ``scores`` or ``recommend``. All else is optional, and a class variable or a property may override
-    each attribute. A class that does not derive from this one gets the defaults when it is registered.
+    Either ``scores`` or ``recommend``; all else is optional. A class variable or a property may override an
+    attribute. A class that does not derive from this one gets the defaults when it is registered.
 
     Attributes:
         personalised: Whether lists differ between users, as the contract suite then demands.
@@ -56,8 +56,8 @@ class Recommender(Component):
     def sequential(self) -> bool:
         """Whether the order of events matters.
 
-        ``fit`` and ``recommend_for`` are then given a log of events, in which pairs repeat, in place of one row for
-        each pair. Each user's rows are in order of time.
+        ``fit`` and ``recommend_for`` are then given a log of events, in which pairs repeat, each user's in order of
+        time.
         """
         return False
 
@@ -65,17 +65,14 @@ class Recommender(Component):
     def cold_users(self) -> str | None:
         """The answer to users without train data; None: the model is asked, and declares nothing.
 
-        ``popularity``: the model cannot know such users, and evalplugin lists the most popular items of the train data
-        for them, in place of the model. Any other text describes in a few words the model's own answer.
+        ``popularity``: evalplugin lists the most popular items for them. Any other text describes the model's own
+        answer.
         """
         return None
 
     @property
     def uris(self) -> Mapping[str, str]:
-        """MLflow URIs that are read from the bake-off's tracking store, by the parameters that lead to them.
-
-        They are looked up before anything is fitted.
-        """
+        """MLflow URIs that are read from the bake-off's tracking store, by the parameters that lead to them."""
         return {}
 
     def own_inputs(self, folder: Path) -> list[str]:
@@ -85,7 +82,7 @@ class Recommender(Component):
     def prepare(self) -> None:
         """Import the libraries and load the compiled code that ``fit`` and scoring need.
 
-        It is called once before ``fit``, to separate the start-up time from the work.
+        It is called once before ``fit``, and not timed as work.
         """
 
     def fit_bytes(self, train: Interactions) -> int | None:
@@ -105,9 +102,9 @@ class Recommender(Component):
     def scores(self, users: Codes) -> npt.NDArray[np.floating[Any]]:
         """Return a score for every item, from which evalplugin selects the best: floats (len(users), n_items).
 
-        Higher is better; -inf means "cannot be recommended"; NaN is an error. A user's scores must not depend on the
-        other users of the call. Users without train data are not asked for if ``cold_users`` is "popularity". If all
-        users have the same scores, return one row by ``numpy.broadcast_to``, which is sorted once.
+        Higher is better; -inf means "cannot be recommended"; NaN is an error. A user's scores must not depend on
+        the other users of the call. Scores that are the same for all users are sorted once if they are one row by
+        ``numpy.broadcast_to``.
         """
         raise NotImplementedError
 
@@ -125,9 +122,9 @@ class Recommender(Component):
     def recommend_for(self, users: Codes, history: Interactions) -> npt.NDArray[np.floating[Any]]:
         """Return a score for every item, as ``scores`` does, for users who are not in the train data.
 
-        ``history`` has the interactions that are known of such users, these among others, on the vocabularies of the
-        train data; it is read-only. Nothing is fitted anew, and a user's scores depend on the user's own history alone.
-        Items of the history need no special treatment: they are left out of the lists like those of the train data.
+        ``history`` has the interactions that are known of such users, these among others, on the vocabularies of
+        the train data. A user's scores depend on the user's own history alone. Its items are left out of the lists
+        like those of the train data.
         """
         raise NotImplementedError
 

@@ -25,10 +25,9 @@ if TYPE_CHECKING:
 class FactorModel(Recommender):
     """A model whose ``fit`` sets ``user_factors`` and ``item_factors``; score(u, i) is the dot product of their rows.
 
-    Scores are computed in float64, one dot product at a time, so that they do not depend on the other users of a call;
-    for lists, only those are that a matrix product in float32 cannot rule out.
-    A bias of items is a factor more: a column of ones in ``user_factors``, the biases in ``item_factors``.
-    ``user_factors``: floats (n_users, n_factors). ``item_factors``: floats (n_items, n_factors).
+    Scores are computed in float64, one dot product at a time; for lists, only those that a matrix product in
+    float32 cannot rule out. A bias of items is a factor more: a column of ones in ``user_factors``, the biases in
+    ``item_factors``. ``user_factors``: floats (n_users, n_factors). ``item_factors``: floats (n_items, n_factors).
     """
 
     user_factors: Factors = field(init=False, repr=False, compare=False)

@@ -91,10 +91,9 @@ class _Factorisation(FactorModel, _Implicit):
 class AlternatingLeastSquares(_Factorisation):
     """Weighted matrix factorisation of implicit feedback, fitted by alternating least squares (WMF, iALS).
 
-    score(u, i) = x_u . y_i, with factors that minimise the squared error of a preference (1 for an interaction, or else
-    0), weighted by the confidence: alpha times the entry of the matrix, or else 1. Zero for items without
-    train data. Hu, Koren and Volinsky 2008; Takács, Pilászy and Tikk 2011. Parameters are those of
-    implicit.als.AlternatingLeastSquares.
+    score(u, i) = x_u . y_i, with factors that minimise the squared error of a preference (1 for an interaction, or
+    else 0), weighted by the confidence: alpha times the entry of the matrix, or else 1. Zero for items without
+    train data. Hu, Koren and Volinsky 2008; Takács, Pilászy and Tikk 2011.
     """
 
     module = "implicit.als"
@@ -124,8 +123,8 @@ class BayesianPersonalizedRanking(_Factorisation):
     """Matrix factorisation that ranks a user's items above others, fitted by stochastic gradient descent (BPR).
 
     score(u, i) = x_u . y_i + b_i. Zero for items without train data. Rendle, Freudenthaler, Gantner and
-    Schmidt-Thieme 2009. Parameters are those of implicit.bpr.BayesianPersonalizedRanking. Ratings do not matter. It is
-    fitted on one thread: on several, implicit's result depends on their timing.
+    Schmidt-Thieme 2009. Ratings do not matter. It is fitted on one thread: on several, implicit's result depends on
+    their timing.
     """
 
     module = "implicit.bpr"
@@ -147,8 +146,7 @@ class LogisticMatrixFactorization(_Factorisation):
     """Matrix factorisation of the probability that a user chooses an item (logistic MF).
 
     score(u, i) = x_u . y_i + b_u + b_i. Johnson 2014, "Logistic matrix factorization for implicit feedback data".
-    Parameters are those of implicit.lmf.LogisticMatrixFactorization. It is fitted on one thread: on several, implicit's
-    result depends on their timing.
+    It is fitted on one thread: on several, implicit's result depends on their timing.
     """
 
     module = "implicit.lmf"
@@ -197,7 +195,7 @@ class CosineRecommender(_Neighbours):
     """The items most similar to the user's items by the cosine of their columns.
 
     score(u, i) = sum over the user's items j of x(u, j) * similarity(j, i), of each j the ``K`` most similar items.
-    Zero for items without train data. Parameters are those of implicit.nearest_neighbours.CosineRecommender.
+    Zero for items without train data.
     """
 
     values: MatrixValues = "rating"
@@ -208,8 +206,8 @@ class CosineRecommender(_Neighbours):
 class TFIDFRecommender(_Neighbours):
     """The items most similar to the user's items by the cosine of their columns, in which rare users weigh more.
 
-    score(u, i) as of implicit.CosineRecommender, with the square roots of entries times log(n_items / (1 + items of the
-    user)). Parameters are those of implicit.nearest_neighbours.TFIDFRecommender.
+    score(u, i) as of implicit.CosineRecommender, with the square roots of entries times log(n_items / (1 + items of
+    the user)).
     """
 
     values: MatrixValues = "rating"
@@ -221,7 +219,7 @@ class BM25Recommender(_Neighbours):
     """The items most similar to the user's items by BM25, which dampens counts and long columns.
 
     score(u, i) as of implicit.CosineRecommender, similarities being dot products of columns with weights by BM25
-    (Robertson and Zaragoza 2009). Parameters are those of implicit.nearest_neighbours.BM25Recommender.
+    (Robertson and Zaragoza 2009).
     """
 
     K1: Annotated[float, Field(gt=0, description="how late a larger count stops to matter")] = 1.2

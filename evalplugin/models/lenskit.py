@@ -129,10 +129,10 @@ class _Neighbours(_LensKit):
 class ItemKNNScorer(_Neighbours):
     """The items most similar to the user's items, by the cosine of their centred ratings or of their presence.
 
-    Of the user's items, the ``max_nbrs`` that are most similar to item i count. explicit: score(u, i) = the mean rating
-    of i + the average of the user's ratings less the means of their items, weighted by similarity. implicit: the sum of
-    similarities. No score, so no place in a list, for an item with fewer than ``min_nbrs`` neighbours.
-    Deshpande and Karypis 2004. Parameters are those of lenskit.knn.ItemKNNScorer.
+    Of the user's items, the ``max_nbrs`` that are most similar to item i count. explicit: score(u, i) = the mean
+    rating of i + the average of the user's ratings less the means of their items, weighted by similarity. implicit:
+    the sum of similarities. No score, so no place in a list, for an item with fewer than ``min_nbrs`` neighbours.
+    Deshpande and Karypis 2004.
     """
 
     max_nbrs: MaxNeighbours = 20
@@ -149,11 +149,10 @@ class ItemKNNScorer(_Neighbours):
 class UserKNNScorer(_Neighbours):
     """What the users most similar to the user like, by the cosine of their centred ratings or of their items.
 
-    Of the users with item i, the ``max_nbrs`` that are most similar to u count. explicit: score(u, i) = the mean rating
-    of u + the average of their ratings less their means, weighted by similarity. implicit: the sum of similarities
-    times a number that is the same for all items. No score, so no place in a list, for an item with fewer than
-    ``min_nbrs`` neighbours. Herlocker, Konstan, Borchers and Riedl 1999.
-    Parameters are those of lenskit.knn.UserKNNScorer.
+    Of the users with item i, the ``max_nbrs`` that are most similar to u count. explicit: score(u, i) = the mean
+    rating of u + the average of their ratings less their means, weighted by similarity. implicit: the sum of
+    similarities times a number that is the same for all items. No score, so no place in a list, for an item with
+    fewer than ``min_nbrs`` neighbours. Herlocker, Konstan, Borchers and Riedl 1999.
     """
 
     max_nbrs: MaxNeighbours = 20
@@ -197,9 +196,8 @@ class _Factorisation(FactorModel, _LensKit):
 class BiasedMFScorer(_Factorisation):
     """Matrix factorisation of ratings with biases of users and items, fitted by alternating least squares.
 
-    score(u, i) = mu + b_u + b_i + p_u . q_i, with biases that are damped means and factors that minimise the squared
-    error of what they leave. Zhou, Wilkinson, Schreiber and Pan 2008. It is
-    made to predict ratings. Parameters are those of lenskit.als.BiasedMFScorer.
+    score(u, i) = mu + b_u + b_i + p_u . q_i, with biases that are damped means and factors that minimise the
+    squared error of what they leave. Zhou, Wilkinson, Schreiber and Pan 2008. It is made to predict ratings.
     """
 
     cold_users: ClassVar[str] = "the mean of all ratings plus the bias of the item"
@@ -235,9 +233,9 @@ class BiasedMFScorer(_Factorisation):
 class ImplicitMFScorer(_Factorisation):
     """Weighted matrix factorisation of implicit feedback, fitted by alternating least squares (WMF, iALS).
 
-    score(u, i) = p_u . q_i, with factors that minimise the squared error of a preference (1 for an interaction, or else
-    0), weighted by the confidence: 1 + ``weight`` (times the rating with ``use_ratings``), or else 1. Zero for
-    items without train data. Hu, Koren and Volinsky 2008. Parameters are those of lenskit.als.ImplicitMFScorer.
+    score(u, i) = p_u . q_i, with factors that minimise the squared error of a preference (1 for an interaction, or
+    else 0), weighted by the confidence: 1 + ``weight`` (times the rating with ``use_ratings``), or else 1. Zero for
+    items without train data. Hu, Koren and Volinsky 2008.
     """
 
     embedding_size: EmbeddingSize = 50

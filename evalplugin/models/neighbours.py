@@ -220,10 +220,10 @@ class ItemNeighbours(_Neighbours):
     - dice: 2 c / (a + b + shrink)
     - tversky: c / (c + alpha (a - c) + beta (b - c) + shrink)
 
-    tf-idf compares sqrt(x_ui) log(n_items / (1 + items of u)), bm25 the entries that Robertson and Zaragoza 2009 give
-    with users as terms (K1 = 1.2, B = 0.75). Similarities, shrinkage and weights are those of Ferrari Dacrema, Boglio,
-    Cremonesi and Jannach 2021, "A troubling analysis of reproducibility and progress in recommender systems
-    research". Equally similar items are neighbours in the order of the catalogue. Zero for items without train data.
+    tf-idf compares sqrt(x_ui) log(n_items / (1 + items of u)), bm25 the entries that Robertson and Zaragoza 2009
+    give with users as terms (K1 = 1.2, B = 0.75). All as of Ferrari Dacrema, Boglio, Cremonesi and Jannach 2021, "A
+    troubling analysis of reproducibility and progress in recommender systems research". Equally similar items are
+    neighbours in the order of the catalogue. Zero for items without train data.
 
     ``average`` predicts what the user deviates from the items' means, as Sarwar, Karypis, Konstan and Riedl 2001: score
     (u, i) = m_i + sum of s(i, j) (x_uj - m_j) over the k neighbours j of i, divided by the sum of their s(i, j), where
@@ -264,12 +264,11 @@ class ItemNeighbours(_Neighbours):
 class UserNeighbours(_Neighbours):
     """What similar users have: user-based neighbours (UserKNN) with a choice of similarities.
 
-    score(u, i) = sum of s(u, v) x_vi over the k users v who are most similar to u, or with ``inverted`` of s(v, u) x_vi
-    over the users v who have u among their k most similar ones. Similarities, of rows in place of columns, and the
-    weights tf-idf and bm25 are those of neighbours.item: tf-idf gives a user's entries one factor, which the cosine
-    without shrink cancels. Inverted neighbourhoods (Vargas and Castells 2014) are those
-    of Ferrari Dacrema et al. 2021; a user who is in nobody's list then scores all items 0. Which is better depends
-    on k. Zero for items without train data.
+    score(u, i) = sum of s(u, v) x_vi over the k users v who are most similar to u, or with ``inverted`` of s(v, u)
+    x_vi over the users v who have u among their k most similar ones. Similarities, of rows in place of columns, and
+    weights are those of neighbours.item; the cosine without shrink cancels tf-idf. Inverted neighbourhoods (Vargas
+    and Castells 2014) are those of Ferrari Dacrema et al. 2021; a user who is in nobody's list then scores all
+    items 0. Zero for items without train data.
     """
 
     inverted: Annotated[

@@ -184,8 +184,8 @@ class MarkovChain(_LastItem):
     """What came next after the last item of the session: a Markov chain of the first order.
 
     score(s, i) = number of times that an event of item i is the next one after an event of the last item of s, in a
-    session of the train data. Zero for other items, which are ordered by `recommend.ties`. Ludewig and Jannach 2018,
-    "Evaluation of session-based recommendation algorithms"; the lists are those of session-rec but for ties.
+    session of the train data. Zero for other items, which are ordered by `recommend.ties`. Ludewig and Jannach
+    2018; the lists are those of session-rec but for ties.
     """
 
     pruning: Pruning = 20
@@ -209,8 +209,8 @@ class SessionRules(_LastItem):
       1 / log10(d + 1.7) (`log`), 1 / d² (`quadratic`) or 1 - d / 10 (`linear`, which session-rec lets become negative,
       and 0 behind the hundredth event), for d up to `steps`.
 
-    Of equal weights, the rules to the first items of the catalogue are kept. Ludewig and Jannach 2018, "Evaluation of
-    session-based recommendation algorithms"; the defaults and the lists are those of session-rec but for ties.
+    Of equal weights, the rules to the first items of the catalogue are kept. Ludewig and Jannach 2018; the defaults
+    and the lists are those of session-rec but for ties.
     """
 
     kind: Annotated[
@@ -279,16 +279,17 @@ class SessionNeighbours(_ProductModel):
     Zero for other items, which are ordered by `recommend.ties`.
 
     - Neighbours are the k most similar sessions of a sample: of the train sessions with an item of s, the
-      `sample_size` most recent ones by the time of their last event. Equally recent sessions are taken in the order
-      of their ids, and of equally similar ones the more recent. A session is no neighbour of its own.
-    - sim(s, v), with the sum w of the weights of the distinct items of s that v has, and the numbers of distinct items
-      |s| and |v|, is w / |s| (`dot`), w / (sqrt(sum of the squared weights of s) sqrt(|v|)) (`cosine`) or, where all
-      weights are 1, w / (|s| + |v| - w) (`jaccard`).
-    - An item of s weighs 1 (`same`), p / n (`div`), 1 / log10(n - p + 1.7) (`log`), (p / n)² (`quadratic`) or
-      1 - (n - p) / 10 (`linear`), where its last event is number p of n. With `linear`, events from the eleventh on
-      weigh 0, as session-rec has it.
+      `sample_size` most recent ones by the time of their last event. Of equally recent sessions the first ids
+      count, of equally similar ones the more recent.
+    - sim(s, v), with the sum w of the weights of the distinct items of s that v has, and the numbers of distinct
+      items |s| and |v|, is w / |s| (`dot`), w / (sqrt(sum of the squared weights of s) sqrt(|v|)) (`cosine`) or,
+      where all weights are 1, w / (|s| + |v| - w) (`jaccard`).
+    - An item of s weighs 1 (`same`), p / n (`div`), 1 / log10(n - p + 1.7) (`log`), (p / n)² (`quadratic`) or 1 -
+      (n - p) / 10 (`linear`), where its last event is number p of n. With `linear`, events from the eleventh on
+      weigh 0.
     - decay(s, v) is 1 (`same`), 1 / d (`div`), 1 / log10(d + 1.7) (`log`), 1 / d² (`quadratic`) or 1 - d / 10
-      (`linear`, which becomes negative), where the last event of s whose item v has is number d, counted from the end.
+      (`linear`, which becomes negative), where the last event of s whose item v has is number d, counted from the
+      end.
     - idf(i) = log(number of sessions / number of events of i).
 
     The defaults are V-S-kNN. S-kNN is `similarity: cosine` with `weighting: same` and `weighting_score: same`. Ludewig

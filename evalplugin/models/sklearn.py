@@ -26,9 +26,7 @@ from evalplugin.models.threads import for_ranges
 if TYPE_CHECKING:
     from evalplugin.data import Interactions
 
-Components = Annotated[
-    int, Field(ge=1, description="number of latent factors (scikit-learn's own default differs)")
-]
+Components = Annotated[int, Field(ge=1, description="number of latent factors")]
 
 
 @dataclass
@@ -64,16 +62,14 @@ class _Factorisation(FactorModel, MatrixModel):
 class TruncatedSVD(_Factorisation):
     """The truncated singular value decomposition of the interaction matrix (PureSVD).
 
-    score(u, i) = x_u . V V_i: the row of the user in the matrix, projected on the first ``n_components`` right singular
-    vectors. Zero for items without train data. Cremonesi, Koren and Turrin 2010, "Performance of recommender
-    algorithms on top-n recommendation tasks". Parameters are those of sklearn.decomposition.TruncatedSVD, whose own
-    n_components is 2 and n_iter 5, which leaves the vectors short of convergence. The solver is 'randomized': ARPACK
-    has state between fits, so one seed may give two results. It is computed in float32.
+    score(u, i) = x_u . V V_i: the row of the user in the matrix, projected on the first ``n_components`` right
+    singular vectors. Zero for items without train data. Cremonesi, Koren and Turrin 2010, "Performance of
+    recommender algorithms on top-n recommendation tasks". Parameters are those of
+    sklearn.decomposition.TruncatedSVD (its own n_components is 2, n_iter 5). The solver is 'randomized'. It is
+    computed in float32.
     """
 
-    n_iter: Annotated[
-        int, Field(ge=1, description="power iterations (scikit-learn's own default differs)")
-    ] = 20
+    n_iter: Annotated[int, Field(ge=1, description="power iterations")] = 20
     n_oversamples: Annotated[int, Field(ge=1, description="extra random vectors")] = 10
     random_state: RandomState = None
     values: MatrixValues = "rating"
@@ -103,9 +99,8 @@ class NMF(_Factorisation):
     """Non-negative factorisation of the interaction matrix, which fits missing interactions as zeros.
 
     score(u, i) = W_u . H_i with X = W H, least squares with the penalties of sklearn.decomposition.NMF, whose
-    parameters these are (its own n_components is 'auto'). Zero for items without train data. Lee and Seung
-    1999; Cichocki and Phan 2009. Unlike surprise.NMF, it is fitted on the missing values too. Ratings must not be
-    negative.
+    parameters these are (its own n_components is 'auto'). Zero for items without train data. Lee and Seung 1999;
+    Cichocki and Phan 2009. Ratings must not be negative.
     """
 
     init: Annotated[

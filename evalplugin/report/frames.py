@@ -19,7 +19,7 @@ from evalplugin.files.outputs import open_table
 from evalplugin.report.competition import competition_of, findings_on
 from evalplugin.report.overlap import Overlap, overlaps
 from evalplugin.report.sentences.units import shared_lines
-from evalplugin.report.sentences.verdict import verdict_sentence
+from evalplugin.report.sentences.verdict import verdict
 
 # Of a pair, by column.
 _PAIR: dict[str, Callable[[Pair], Any]] = {
@@ -253,7 +253,7 @@ def compare_json(
             "warnings": [] if competition is None else list(competition.warnings),
             "may_be_best": comparison.may_be_best,
             "best": {m: _best(best) for m, best in comparison.best.items() if m in chosen},
-            "verdicts": {metric: verdict_sentence(comparison, metric) for metric in chosen},
+            "verdicts": {metric: str(verdict(comparison, metric)) for metric in chosen},
             "rows": _records(compare_frame([comparison], chosen)),
         }
         if segment is not None:

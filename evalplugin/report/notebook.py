@@ -67,11 +67,7 @@ class Comparisons:
         return iter(self.comparisons)
 
     def to_frame(self, metric: str | None = None, *, segment: str | None = None) -> pd.DataFrame:
-        """Return one row for each model and metric; see ``compare_frame``.
-
-        Args:
-            metric: Name of the only metric; None: all.
-            segment: Name of a segmentation, such as ``activity``: one row for each group, metric and model.
+        """Return one row for each model and metric; with a ``segment``, such as ``activity``, for each group too.
 
         Raises:
             DataError: No such metric or segmentation.
@@ -82,11 +78,7 @@ class Comparisons:
         return compare_frame(self.comparisons, metrics, segment)
 
     def group_statistics(self, segment: str, metric: str | None = None) -> pd.DataFrame:
-        """Return the gap between groups of users and the worst group of each model; see ``group_statistics_frame``.
-
-        Args:
-            segment: Name of a segmentation, such as ``activity``.
-            metric: Name of the only metric; None: all.
+        """Return the gap between the groups of a ``segment``, such as ``activity``, and the worst one, of each model.
 
         Raises:
             DataError: No such metric or segmentation.
@@ -123,7 +115,7 @@ class Comparisons:
         return pd.concat(frames, ignore_index=True)
 
     def overlap(self) -> pd.DataFrame:
-        """Return one row for every two models: how much of the same they list; see ``overlap_frame``.
+        """Return one row for every two models: how much of the same they list.
 
         Raises:
             TrackingError: The lists cannot be read from the tracking store.

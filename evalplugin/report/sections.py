@@ -22,7 +22,7 @@ class Statement:
     outcome: str  # in a word or two
     headline: str
     reason: str  # one sentence
-    details: tuple[str, ...]  # sentences in small print, the last of them also on the page
+    details: tuple[str, ...]  # sentences in small print; the first one says what happens next
     tables: tuple[Table, ...]
     notes: tuple[str, ...]  # below the tables
 

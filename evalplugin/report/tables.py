@@ -19,7 +19,7 @@ from evalplugin.report.sentences.groups import corrected_line, group_statistics_
 from evalplugin.report.sentences.lists import overlap_lines, overlap_sentence, primary_differences
 from evalplugin.report.sentences.statistics import TEST_NAMES, further_tests, statistics_lines
 from evalplugin.report.sentences.units import ranking_basis, shared_lines
-from evalplugin.report.sentences.verdict import segment_verdict, verdict_sentence
+from evalplugin.report.sentences.verdict import segment_verdict, verdict
 from evalplugin.report.table import Column, Table, TableCell, numbers, words
 from evalplugin.report.words import better_words, heading
 
@@ -37,7 +37,7 @@ def comparison_tables(
         shared = shared_lines(comparison, [metric])
         lines = (*statistics_lines(comparison, metric), *fit_lines(comparison, has_folds=True))
         with_pairs = comparison.pairing == "all" and any(pair.metric == metric for pair in comparison.pairs)
-        models = models_table(comparison, metric)._replace(verdict=verdict_sentence(comparison, metric))
+        models = models_table(comparison, metric)._replace(verdict=str(verdict(comparison, metric)))
         yield models._replace(footnotes=(*shared, *(() if with_pairs else lines)))
         if with_pairs:
             yield pairs_table(comparison, metric)._replace(footnotes=lines)
@@ -116,33 +116,37 @@ def segment_table(comparison: Comparison, metric: str, segment: str) -> Table:
 
 
 def group_statistics_table(comparison: Comparison, metric: str, segment: str) -> Table:
-    """Return each model's gap between the groups of a segmentation and its worst group, by one metric.
+    """Return each model's gap between the groups of a segmentation and its worst group, by one metric: a row a model.
 
     There are no rows without two groups that are large enough.
     """
     statistics = [s for s in comparison.group_statistics if (s.segment, s.metric) == (segment, metric)]
-    first = {s.statistic: s for s in reversed(statistics)}
+    by_model: dict[str, dict[str, GroupStatistic]] = {}
+    for statistic in statistics:
+        by_model.setdefault(statistic.model, {})[statistic.statistic] = statistic
 
-    def difference_cell(s: GroupStatistic) -> TableCell:
-        if s.difference is None:
-            return TableCell("")
-        bounds = span(s.difference.low, s.difference.high, sign=True)
-        return TableCell(signed(s.difference.value), bounds, s.mark)
+    def value(kind: str) -> Callable[[str], TableCell]:
+        return lambda model: (
+            TableCell(UNDEFINED)
+            if (s := by_model[model].get(kind)) is None
+            else TableCell(number(s.value), span(s.low, s.high), s.mark)
+        )
 
-    fields: list[tuple[Column, Callable[[GroupStatistic], TableCell]]] = [
-        (Column("", is_number=False), lambda s: TableCell(s.statistic if first[s.statistic] is s else "")),
-        (Column("model", is_number=False), lambda s: _named(comparison, s.model)),
-        (Column("groups", is_number=False), lambda s: TableCell(" > ".join(s.groups))),
-        (Column("mean"), lambda s: TableCell(number(s.value), span(s.low, s.high))),
+    def groups(kind: str) -> Callable[[str], TableCell]:
+        return lambda model: TableCell(
+            "" if (s := by_model[model].get(kind)) is None else " > ".join(s.groups)
+        )
+
+    fields: list[tuple[Column, Callable[[str], TableCell]]] = [
+        (Column("model", is_number=False), lambda model: _named(comparison, model)),
+        (Column("gap"), value("gap")),
+        (Column("between", is_number=False), groups("gap")),
     ]
-    if any(s.difference is not None for s in statistics):
-        fields += [
-            (Column("difference"), difference_cell),
-            (Column("p (Holm)"), lambda s: TableCell("" if s.difference is None else p_value(s.p_holm))),
-        ]
+    if any(statistic.statistic == "worst" for statistic in statistics):
+        fields += [(Column("worst"), value("worst")), (Column("group", is_number=False), groups("worst"))]
     metric_heading = heading(comparison.contest.spec(metric))
     title = f"{comparison.contest.place}: gap and worst group of {metric_heading} by {segment}"
-    table = Table.of(title, statistics, fields)
+    table = Table.of(title, by_model, fields)
     return table._replace(footnotes=tuple(group_statistics_lines(comparison, statistics)))
 
 

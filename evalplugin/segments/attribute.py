@@ -25,12 +25,11 @@ from evalplugin.segments.groups import Groups, by_number, by_quantile, by_text
 class Attribute(Segmenter):
     """Users by an attribute, such as age or gender, from a table of users: CSV (.gz, .bz2 too) or Parquet.
 
-    Without a ``file`` it is the table that the dataset names under ``users``. The table has a column of user ids, of
-    the same type as those of the data, and any columns of attributes. A column in which everything is a number and
-    that has more than ``max_groups`` different ones is cut into ``groups`` of about the same size, where users with
-    equal numbers are never parted. Other columns make a group of each value; of texts those ``max_groups`` that most
-    test users have, and the rest is one group, such as ``12 other values``. Test users who are not in the table, or
-    whose value is missing or empty, are the group ``unknown``.
+    Without a ``file`` it is the table that the dataset names under ``users``. A column of more than ``max_groups``
+    different numbers is cut into ``groups`` of about the same size, where users with equal numbers are never
+    parted. Other columns make a group of each value; of texts those ``max_groups`` that most test users have, and
+    the rest is one group, such as ``12 other values``. Test users who are not in the table, or whose value is
+    missing or empty, are the group ``unknown``.
 
     A user may have several rows if they agree. From Python a table of pandas, polars or Arrow may be given as
     ``frame`` in place of ``file``.

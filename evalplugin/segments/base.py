@@ -59,12 +59,10 @@ class Segmentation:
 class Segmenter(Component):
     """Divider of test users into groups by a value of each user: a dataclass whose fields are its parameters.
 
-    There are two steps because of folds: a user is measured on the first fold that tests the user, and all users are
-    then divided together, so that every group has one meaning.
+    A user is measured on the first fold that tests the user, and all users are then divided together.
 
     Attributes:
-        from_truth: Whether users are divided by their held-out items. Such groups explain scores, but are unknown when
-            a list is made: no winner is named in them.
+        from_truth: Whether users are divided by their held-out items: no winner is named in such groups.
         unit: ``query``: queries are divided, as the split ``next_item`` makes them.
     """
 

@@ -33,8 +33,8 @@ class _ByHistory(Segmenter):
 class Activity(_ByHistory):
     """Users by the number of their interactions in the train data.
 
-    Users with equally many are never parted. Those without any form the group ``no history``. With several folds the
-    train data of the first fold that tests the user counts.
+    Users with equally many are never parted. Those without any form the group ``no history``. With several folds
+    the first that tests the user counts.
     """
 
     groups: Parts = 3
@@ -51,13 +51,11 @@ class Activity(_ByHistory):
 class Popularity(Segmenter):
     """Users by how popular the items of their truth are: from niche to popular.
 
-    An item's popularity is its number of interactions in the train data; a user's is the mean over all of the
-    user's held-out items, relevant or not, so that groups depend on the data alone and not on what counts as relevant.
-    Labels hold the lowest and the highest mean of the group: ``niche 0-41 users per item``. Users with equal means are
-    never parted. With several folds the first fold that tests the user counts.
+    An item's popularity is its number of interactions in the train data; a user's is the mean over the user's
+    held-out items, relevant or not. Labels hold the lowest and the highest mean of the group: ``niche 0-41 users
+    per item``. Users with equal means are never parted. With several folds the first that tests the user counts.
 
-    These groups are unknown before the items are held out: they show where a score comes from, and no winner is named
-    in them.
+    No winner is named in these groups, which are unknown before the items are held out.
     """
 
     from_truth: ClassVar[bool] = True
@@ -87,8 +85,7 @@ class Popularity(Segmenter):
 class Cold(_ByHistory):
     """Users with little or nothing in the train data, against the others.
 
-    With ``below: 1`` those without any train interaction, with ``below: 5`` those with fewer than five. With several
-    folds the train data of the first fold that tests the user counts.
+    With several folds the first that tests the user counts.
     """
 
     below: Annotated[

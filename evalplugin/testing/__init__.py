@@ -7,7 +7,8 @@ In a test of your plugin::
     def test_my_model_meets_the_contract():
         check_recommender(MyModel, factors=4)
 
-No test framework is needed: a check raises AssertionError with the broken rule.
+A check takes a registered name, a class, or any callable that returns a new component, and its parameters by name.
+No test framework is needed: it raises AssertionError with the broken rule.
 """
 
 from evalplugin.testing.data import check_dataset, check_filter, check_split

@@ -33,16 +33,15 @@ def check_dataset(
 ) -> None:
     """Check the contract of a dataset; its files must be there.
 
-    ``check`` finds no problem; ``load`` returns interactions: codes within sorted vocabularies without doubles, finite
-    ratings, no pair of user and item twice (in the same part); loading twice gives the same content.
+    ``check`` finds no problem; ``load`` returns codes within sorted vocabularies, finite ratings, no pair twice (in
+    the same part), and the same content each time.
 
     Args:
-        dataset: A registered name, a class, or any callable that returns a new dataset.
+        dataset: A registered name, a class, or any callable that returns one.
         context: Where data lies; None: relative paths start from the working directory.
-        params: Its arguments.
+        params: Its parameters.
 
     Raises:
-        AssertionError: A law is broken.
         DataError: The data is missing or breaks a rule.
     """
     loader = created(DATASETS, dataset, params)
@@ -67,19 +66,10 @@ def check_dataset(
 
 
 def check_filter(filter: str | Callable[..., Filter], **params: Any) -> None:
-    """Check the contract of a filter on small data.
+    """Check the contract of a filter on 60 users with 1 to 20 interactions, 25 items, ratings 1 to 5, times 0 to 999.
 
-    ``keep`` returns one bool for each interaction, the same each time, whatever numpy's global state; the data is not
-    modified; the order of rows does not matter; a filter whose ``depends_on_others`` is false decides on each
-    interaction by itself, so that it cannot leak the test data.
-
-    Args:
-        filter: A registered name, a class, or any callable that returns a new filter.
-        params: Its arguments. The data has 60 users with 1 to 20 interactions each, 25 items, ratings from 1 to 5, and
-            times from 0 to 999.
-
-    Raises:
-        AssertionError: A law is broken.
+    ``keep`` returns one bool for each interaction, the same each time and in any order of rows; the data is not
+    modified; a filter whose ``depends_on_others`` is false decides on each interaction by itself.
     """
     tested = created(FILTERS, filter, params)
     for seed in range(3):
@@ -104,19 +94,14 @@ def check_filter(filter: str | Callable[..., Filter], **params: Any) -> None:
 
 
 def check_split(split: str | Callable[..., Splitter], **params: Any) -> None:
-    """Check the contract of a split on small data.
+    """Check the contract of a split on 60 users with 3 to 20 interactions, 25 items, times from 0 to 999.
 
-    Every fold has train and test data on the vocabularies of the data, in its order, without a pair in both; folds are
-    numbered from 0; what is in neither part, nor in a history, is noted; the same generator gives the same folds,
-    whatever numpy's global state; the data is not modified. A split that ``uses_parts`` is given data in the parts
-    train, validation and test. Units that are queries are on a vocabulary of train sessions and queries, in any order.
-
-    Args:
-        split: A registered name, a class, or any callable that returns a new split.
-        params: Its arguments. The data has 60 users with 3 to 20 interactions each, 25 items, and times from 0 to 999.
+    Every fold has train and test data on the vocabularies of the data, in its order, without a pair in both; folds
+    are numbered from 0; what is left out is noted; the same generator gives the same folds; the data is not
+    modified. A split that ``uses_parts`` is given the parts train, validation and test. Queries are on a vocabulary
+    of train sessions and queries.
 
     Raises:
-        AssertionError: A law is broken.
         DataError: A fold breaks a rule of ``Split``.
     """
     splitter = created(SPLITS, split, params)

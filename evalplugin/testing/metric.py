@@ -26,15 +26,12 @@ _CATEGORIES = np.array(["Action", "Action|Comedy", "Comedy|Drama|War", "Western"
 def check_metric(name: str, *, seed: int = 0) -> None:
     """Check the contract of a registered metric on random lists of items, which have the attribute ``category``.
 
-    Its name survives a round trip; values are float64, one a user, within the declared bounds; the value of a user
-    without truth is undefined, and the other undefined users depend on the truth alone, never on lists or predictions
-    (of a metric about lists: undefined without a list, otherwise depending on the lists' lengths alone, and the truth
-    changes nothing); neither relabelling users and items, nor items below rank k, nor the size of the blocks change a
-    value; inputs are not modified. The state of a metric over all lists that defines ``merge`` can be pickled, and
-    merged in any order and grouping it gives the same value to the last bit.
+    Values are float64, one a user, within the declared bounds; who is undefined depends on the truth alone (of a
+    metric about lists: on their lengths alone); neither relabelling users and items, nor items below rank k, nor
+    the size of the blocks change a value; inputs are not modified; ``merge`` gives the same value in any order and
+    grouping.
 
     Raises:
-        AssertionError: A law is broken; the message names the metric, the law and the first wrong value.
         UnknownNameError: No metric has the name.
         ParameterError: The name cannot be parsed.
     """

@@ -29,18 +29,10 @@ _UNSEEN_OWN = 3  # items of a user's own colour without an interaction
 
 
 def check_recommender(recommender: str | Callable[..., Recommender], **params: Any) -> None:
-    """Run every check of ``RECOMMENDER_CHECKS`` on a model.
+    """Run every check of ``RECOMMENDER_CHECKS`` on a model, with small data (40 users, 30 items).
 
-    A model that is not ``personalised`` (popularity, chance) need not learn the checkerboard. A model that
-    ``uses_ratings`` gets one with dislikes. A ``sequential`` model gets walks along two lines of items in its place,
-    and must list the next item first.
-
-    Args:
-        recommender: A registered name, a class, or any callable that returns a new model.
-        params: Its arguments; sizes must suit the small data (40 users, 30 items).
-
-    Raises:
-        AssertionError: A rule is broken; the message describes the first one.
+    A ``personalised`` model must learn a checkerboard of tastes, with dislikes if it ``uses_ratings``; a
+    ``sequential`` one, from walks along two lines of items, which item is next.
     """
     for check in RECOMMENDER_CHECKS:
         check(lambda: created(MODELS, recommender, params))

@@ -20,17 +20,13 @@ from evalplugin.testing.cases import N_ITEMS, N_USERS, created, interactions, re
 def check_segment(segment: str | Callable[..., Segmenter], **params: Any) -> None:
     """Check the contract of a segment on small data.
 
-    Its parameters survive serialisation; every test user has one value, independent of the other users of the call;
-    equal values are in one group; neither the order of users or interactions nor the codes of items change a value;
-    each user has the group of the first fold that tests the user; calls can be repeated; the data is not modified.
+    Every test user has one value, independent of the other users of the call; equal values are in one group;
+    neither the order of users or interactions nor the codes of items change a value; the first fold that tests a
+    user counts; the data is not modified.
 
-    Args:
-        segment: A registered name, a class, or any callable that returns a new segment.
-        params: Its arguments. The users of the data are the integers 0 to 59; a segment of queries is given the
-            queries 00:1, 00:2, 00:3, 01:1 and so on.
+    Users are the integers 0 to 59; a segment of queries is given the queries 00:1, 00:2, 00:3, 01:1 and so on.
 
     Raises:
-        AssertionError: A law is broken; the message names the law and the first wrong user.
         PluginError: It does not return one value and one group a user.
     """
     name = segment if isinstance(segment, str) else getattr(segment, "__name__", "segment")

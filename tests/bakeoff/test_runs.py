@@ -98,10 +98,13 @@ def test_a_bake_off_ends_with_a_table_links_and_runs_that_hold_every_users_score
         "ndcg@10",
         "popularity",
         "random (baseline)",
-        "mlflow ui --backend-store-uri",
+        "popularity is the best: ",
+        "page     python -m evalplugin open ",
     ):
         assert word in out
-    assert "workflowType=machine_learning" in out
+    assert len(out.splitlines()) < 60
+    assert max(len(line) for line in out.splitlines() if "▲" in line and "0." in line) <= 100
+    assert "board " not in out
     found = runs(Path.cwd())
     assert set(found) == {"random", "popularity", "summary"}
     assert {r.info.status for r in found.values()} == {"FINISHED"}
@@ -142,7 +145,7 @@ def test_a_warning_about_the_data_is_in_the_terminal_the_summary_the_page_and_th
     code, _, err = run("run", str(config(tmp_path, relevance={})))
     assert code == 0, err
     found = runs(Path.cwd())
-    (finding,) = json.loads(found["random"].data.tags["evalplugin.checks"])
+    (finding,) = json.loads(found["random"].data.tags["evalplugin.data"])["checks"]
     warning = Finding(**finding).line
     assert warning.startswith("EV114 tiny: relevance.threshold is not set")
     # Once, before anything is fitted; the end names its code.
@@ -268,8 +271,11 @@ def test_failing_model_does_not_stop_others(tmp_path: Path, run: Run) -> None:
 
 def test_where_all_models_failed_there_is_nothing_to_compare(tmp_path: Path, run: Run) -> None:
     (tmp_path / "failing.py").write_text(FAILING)
-    code, out, _ = run("run", str(config(tmp_path, plugins=["failing.py"], models=["failing"], compare={})))
+    settings = config(tmp_path, plugins=["failing.py"], models=["failing"], compare={})
+    code, out, _ = run("run", "--wide", str(settings))
     assert code == 1
+    assert "mlflow ui --backend-store-uri" in out
+    assert "workflowType=machine_learning" in out
     assert "\nboard " in out
     assert "\ncompare " not in out
     summary = runs(Path.cwd())["summary"]

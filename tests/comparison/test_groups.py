@@ -120,11 +120,12 @@ def test_other_seeds_widen_intervals_of_statistics_and_differences() -> None:
             assert statistic.difference.p > once[key].difference.p
 
 
-def test_the_table_and_the_frame_have_the_same_rows() -> None:
+def test_the_table_has_a_row_and_the_frame_two_for_each_model() -> None:
     comparison = made()
     table = group_statistics_table(comparison, "ndcg@10", "age")
     frame = group_statistics_frame([comparison], "age")
-    assert len(table.rows) == len(frame) == 6
+    assert 2 * len(table.rows) == len(frame) == 6
+    assert table.heads == ("model", "gap", "between", "worst", "group")
     first = frame.iloc[0]
     gap = comparison.group_statistics[0]
     assert (first["statistic"], first["model"]) == ("gap", comparison.models[0].model)

@@ -94,7 +94,7 @@ def test_notices_of_the_run_count_queries(ran: SimpleNamespace) -> None:
 
 def test_the_terminal_counts_queries_of_sessions(ran, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
-    show_bakeoff(ran.outcome)
+    show_bakeoff(ran.outcome, wide=True)
     shown = capsys.readouterr().out
     assert "Queries: 36 of 12 sessions compared." in shown
     assert re.search(
@@ -226,7 +226,7 @@ def test_the_gate_decides_on_queries(ran: SimpleNamespace, gate: dict[str, Any])
     assert "query by query" in text
     assert "| queries |" in text
     # What is independent is counted: a session has several queries.
-    assert ("knn: sessions 12 (required: at least 100" in decision.reason) == (asked.min_users == 100)
+    assert ("knn: sessions 12 (needed: at least 100" in decision.reason) == (asked.min_users == 100)
     no_users(text)
     assert json.loads(decision.to_json())["unit"] == "query"
 
@@ -246,7 +246,7 @@ def test_one_bakeoff_of_users_and_queries_counts_both(ran, capsys):
     of_users = compare(replace(contest, split="last_n", models=models))
     outcome = copy(ran.outcome)
     outcome.comparisons = (comparison, of_users)
-    show_bakeoff(outcome)
+    show_bakeoff(outcome, wide=True)
     lines = capsys.readouterr().out.splitlines()
     assert "Queries: 36 of 12 sessions compared." in lines
     assert "Users: 36 compared." in lines

@@ -26,11 +26,9 @@ from evalplugin.report.documents import compare_latex, compare_markdown, leaderb
 from evalplugin.report.frames import compare_frame, compare_json, frame_csv, segment_frame
 from evalplugin.report.sentences.statistics import no_interval
 from evalplugin.report.sentences.verdict import (
-    best_sentence,
     group_sentences,
     to_tell_apart,
     verdict,
-    verdict_sentence,
 )
 from evalplugin.report.tables import comparison_tables, mean_cell, models_table, pairs_table, segment_table
 from evalplugin.segments import Segmentation
@@ -142,10 +140,10 @@ def test_groups_say_which_models_may_be_the_best_in_each(make: SimpleNamespace) 
     )
     comparison = compared(make, *models, baseline="base", segments=(HALVES,))
     table = segment_table(comparison, "rr", "half")
-    assert table.verdict == "first: mixed is the best. second: any of base, same may be the best."
+    assert table.verdict == "first: mixed is the best. second: base and same may be the best."
     # Over both halves mixed leads, which is not so for the second one.
     assert group_sentences(comparison, "rr") == [
-        'Among users of the group "second" (half), any of base, same may be the best.'
+        'Among users of the group "second" (half), base and same may be the best.'
     ]
     frame = segment_frame([comparison], "half", ["rr"]).set_index(["group", "model"])["may_be_best"]
     assert frame["first"].to_dict() == {"mixed": True, "base": False, "same": False}
@@ -157,7 +155,7 @@ def test_groups_made_from_held_out_items_name_no_winner(make: SimpleNamespace) -
     halves = replace(HALVES, from_truth=True)
     comparison = compared(make, *models, baseline="base", segments=(halves,))
     assert group_sentences(comparison, "rr") == []
-    assert not any("group" in sentence for sentence in verdict(comparison).sentences)
+    assert not any("group" in sentence for sentence in verdict(comparison).details)
     table = segment_table(comparison, "rr", "half")
     assert table.verdict == (
         "These groups are made from the held-out items, which nobody knows when a list is made: they show where scores "
@@ -240,33 +238,50 @@ def test_latex_is_a_booktabs_table_with_balanced_columns(comparison: Comparison)
     assert f"& +{frame.loc['svd', 'difference']:.4f}$^{{+}}$ " in svd
 
 
-def test_the_verdict_says_who_may_be_the_best_and_how_the_leader_does_against_the_baseline(comparison, make):
+def said(comparison: Comparison, metric: str = "rr") -> str:
+    return str(verdict(comparison, metric))
+
+
+def test_the_verdict_says_what_is_known_for_whom_and_at_what_cost(comparison, make):
     row = compare_frame([comparison], ["ndcg@10"]).iloc[0]
-    assert verdict_sentence(comparison, "ndcg@10") == (
-        f"svd is the best by ndcg@10 (95 % confidence). svd against random: +{row.difference:.4f} "
-        f"(+{100 * row.relative:.0f} %), 95 % interval {row.diff_low:.4f} to {row.diff_high:.4f}; "
-        f"p (Holm) < 0.0001; better for {100 * row.better:.0f} % of users, worse for {100 * row.worse:.0f} %."
+    told = verdict(comparison, "ndcg@10")
+    assert told.headline == f"svd is the best: {1 + row.relative:.1f} times the ndcg@10 of random."
+    whom, costs, then = told.details
+    assert whom == (
+        f"svd is better than random for {100 * row.better:.0f} % of users and worse for {100 * row.worse:.0f} % (95 % "
+        f"confidence, {row.users} users)."
     )
-    assert verdict_sentence(comparison, "coverage@10") == (
-        "svd has the best coverage@10, 0.5000: one number, without a test."
+    assert re.fullmatch(r"Fit and lists take .* \(svd\) and .* \(random\)\.", costs)
+    assert then.startswith("Next: try svd on live traffic against random")
+    assert told.evidence[0] == (
+        f"svd against random: +{row.difference:.4f} (+{100 * row.relative:.0f} %), 95 % interval {row.diff_low:.4f} to "
+        f"{row.diff_high:.4f}; p (Holm) < 0.0001; better for {100 * row.better:.0f} % of users, worse for "
+        f"{100 * row.worse:.0f} %."
+    )
+    assert (
+        said(comparison, "coverage@10") == "svd has the best coverage@10, 0.5000: one number, without a test."
     )
 
     def against(baseline: str | None, *models: Any) -> Comparison:
         return compared(make, *models, baseline=baseline)
 
-    best = make.model_result("best", 0.5)
-    assert verdict_sentence(against("best", best, make.model_result("poor", 0.1)), "rr") == (
-        "best is the best by rr (95 % confidence). The baseline best leads."
+    best, poor = make.model_result("best", 0.5), make.model_result("poor", 0.1)
+    assert said(against("best", best, poor)).startswith(
+        "No model beats best. The best of the others, poor, is at −"
+    )
+    assert re.match(
+        r"best is the best: \d\.\d times the rr of poor\. At 95 % ", said(against(None, best, poor))
     )
     scores = best.per_user
     nudged = scores.values.copy()
     nudged[10:20] += 0.01
     nudged[20:30] -= 0.009
     close = make.model_result("close", scores=replace(scores, values=nudged))
-    said = verdict_sentence(against("best", best, close), "rr")
+    told = verdict(against("best", best, close), "rr")
     # How many more users would tell them is noise, and no part of a verdict.
-    any_of = "Any of close, best may be the best by rr (95 % confidence)."
-    assert said.startswith(f"{any_of} close against best: +0.0001 ")
+    assert re.fullmatch(
+        r"No model is shown to beat best: close leads by \+0\.0 % rr, which may be chance\.", told.headline
+    )
     (detail,) = to_tell_apart(against("best", best, close).best["rr"], Units(np.empty(0)))
     assert detail.startswith(
         "How many more users tell close from best depends on the true difference, which may be 0: "
@@ -275,11 +290,36 @@ def test_the_verdict_says_who_may_be_the_best_and_how_the_leader_does_against_th
         r": 197 users show one of 0\.0\d+ in 4 of 5 bake-offs, 788 one of half the size\.$", detail
     )
     assert detail in lines_of(against("best", best, close), "rr")
-    assert "may be chance (p (Holm) = " in said
-    assert verdict_sentence(against("close", close, best), "rr") == f"{any_of} The baseline close leads."
-    assert verdict_sentence(against(None, best, close), "rr").endswith(" the best by rr (95 % confidence).")
-    assert verdict_sentence(against(None, best), "rr") == "best is the only model with a value of rr."
-    assert verdict_sentence(against(None, make.failed_result("f")), "rr") == "No model has a value of rr."
+    assert "may be chance (p (Holm) = " in " ".join(told.evidence)
+    assert said(against("close", close, best)).startswith(
+        "No model is shown to beat close. best may be as good."
+    )
+    assert said(against(None, best, close)).startswith(
+        "Which of close and best is the best by rr is not decided."
+    )
+    assert said(against(None, best)) == "best is the only model with a value of rr."
+    assert said(against(None, make.failed_result("f"))) == "No model has a value of rr."
+
+
+@pytest.mark.parametrize(
+    ("means", "headline"),
+    [
+        (
+            {"ease": 0.5, "als": 0.5},
+            "ease and als beat popularity: +67 % and +67 % rr. Which of the two is better is",
+        ),
+        (
+            {"ease": 0.5, "als": 0.5, "bpr": 0.5},
+            "ease, als and bpr beat popularity: +67 %, +67 % and +67 % rr. Which",
+        ),
+        ({"ease": 0.3}, "No model is shown to beat popularity. ease may be as good."),
+    ],
+)
+def test_several_models_that_beat_the_baseline_are_named_first(make, means, headline):
+    base = make.model_result("popularity", 0.3).per_user
+    values = {name: np.full_like(base.values, mean) for name, mean in ({"popularity": 0.3} | means).items()}
+    models = [make.model_result(n, scores=replace(base, values=v)) for n, v in values.items()]
+    assert said(compared(make, *models, baseline="popularity")).startswith(headline)
 
 
 COLD = USERS < 150
@@ -297,26 +337,23 @@ def led_by_the_cold(make: SimpleNamespace, activity: Segmentation = ACTIVITY, **
 
 def test_the_verdict_says_that_users_without_history_decide_who_leads(make: SimpleNamespace) -> None:
     told = verdict(led_by_the_cold(make))
-    assert told.headline == "popularity is the best by ndcg@10 (95 % confidence)"
-    assert told.sentences[:2] == (
-        "But 150 of these 200 users (75 %) have no history.",
-        "Among the 50 with history, knn is the best.",
+    assert told.headline.startswith("popularity is the best: ")
+    assert told.details[0].endswith(
+        "But 150 of these 200 users (75 %) have no history. Among the 50 with history, knn is the best. Among users of "
+        'the group "1-5" (activity), knn is the best.'
     )
-    beginning = f"{told.headline}. {' '.join(told.sentences[:2])} "
-    assert verdict_sentence(led_by_the_cold(make), "ndcg@10").startswith(beginning)
     # Where the same model leads among the others, nothing depends on them.
     few = replace(ACTIVITY, group=(USERS >= 10).astype(np.int32))
-    assert "history" not in " ".join(verdict(led_by_the_cold(make, few)).sentences)
+    assert "have no history" not in said(led_by_the_cold(make, few), "ndcg@10")
     nobody = replace(ACTIVITY, group=np.zeros(200, dtype=np.int32))
-    assert verdict(led_by_the_cold(make, nobody)).sentences[0] == (
-        "But none of these 200 users has history: models are compared by what they give to newcomers."
-    )
+    newcomers = "But none of these 200 users has history: models are compared by what they give to newcomers."
+    assert newcomers in verdict(led_by_the_cold(make, nobody)).details[0]
 
 
 def test_with_several_folds_history_is_that_of_the_first_one_of_each_user(make: SimpleNamespace) -> None:
     comparison = led_by_the_cold(make, fold_means=({"ndcg@10": 0.1}, {"ndcg@10": 0.2}))
     told = "But 150 of these 200 users (75 %) have no history in the first fold that tests them."
-    assert verdict(comparison).sentences[0] == told
+    assert told in verdict(comparison).details[0]
 
 
 def test_models_with_equal_scores_are_never_told_apart(make: SimpleNamespace) -> None:
@@ -324,9 +361,9 @@ def test_models_with_equal_scores_are_never_told_apart(make: SimpleNamespace) ->
     comparison = compared(make, one, make.model_result("twin", scores=one.per_user), baseline="one")
     assert comparison.may_be_best == ("one", "twin")
     assert comparison.best["rr"].users_to_tell is None
-    assert "leads" not in verdict_sentence(comparison, "rr")  # the baseline does not lead its twin
-    assert best_sentence(comparison.best["rr"]) == "Any of one, twin may be the best by rr (95 % confidence)"
-    assert "one and twin have equal means." in verdict_sentence(comparison, "rr")
+    assert "leads" not in said(comparison)  # the baseline does not lead its twin
+    assert verdict(comparison, "rr").headline == "No model is shown to beat one. twin may be as good."
+    assert "one and twin have equal means." in said(comparison)
     (page,) = json.loads(compare_json([comparison], ["rr"]))
     assert page["may_be_best"] == ["one", "twin"]
     assert page["best"]["rr"] == {
@@ -364,10 +401,10 @@ def test_a_verdict_by_few_differing_users_says_that_the_test_is_not_reliable(mak
     assert pair.mark == "+"
     assert round(pair.paired.above * pair.paired.users) == differing
     told = (
-        f"Only {differing} users have different scores: below 30, a test at 5 % may call equal models different in up "
-        f"to 8 %"
+        f"Only {differing} users have different scores with better and base: below 30, a test at 5 % may call equal "
+        f"models different in up to 8 %"
     )
-    assert (told in verdict_sentence(comparison, "ndcg@10")) == is_warned
+    assert (told in said(comparison, "ndcg@10")) == is_warned
 
 
 def test_a_best_model_by_few_differing_users_and_marks_by_few_say_so(make: SimpleNamespace) -> None:
@@ -376,13 +413,10 @@ def test_a_best_model_by_few_differing_users_and_marks_by_few_say_so(make: Simpl
         "Only 15 users have different scores with better and base: below 30, a test at 5 % may call equal models "
         "different in up to 8 %."
     )
-    best = f"better is the best by ndcg@10 (95 % confidence). {few}"
-    assert verdict_sentence(compared(make, *models, baseline=None), "ndcg@10") == best
     comparison = compared(make, *models, baseline="better")
-    assert verdict_sentence(comparison, "ndcg@10") == f"{best} The baseline better leads."
-    # With the baseline it is said once, where the difference is.
-    against = compared(make, *models, baseline="base")
-    assert verdict_sentence(against, "ndcg@10").count("below 30") == 1
+    for baseline in (None, "base", "better"):
+        told = verdict(compared(make, *models, baseline=baseline), "ndcg@10")
+        assert told.details[0].count(few) == str(told).count("below 30") == 1
     line = (
         "Fewer than 30 users have different scores: base by ndcg@10. There a test at 5 % may call equal models "
         "different in up to 8 %."

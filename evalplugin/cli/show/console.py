@@ -15,10 +15,10 @@ from rich.text import Text
 from evalplugin.base.text import escape_controls
 from evalplugin.comparison.compared import Mark
 from evalplugin.report.sections import Statement
-from evalplugin.report.table import Table, TableCell
+from evalplugin.report.table import Column, Table, TableCell
 
 _STYLED_MARKS: dict[Mark, str] = {"+": " [green]▲[/green]", "-": " [red]▼[/red]", "": ""}
-_WIDTH = 180  # at most, in a file or a wide terminal
+_WIDTH, _NARROW = 180, 100  # at most, in a file or a wide terminal
 _BETWEEN = 3  # characters between two columns
 _COLOURS = {"better": "green", "keep": "yellow", "worse": "red"}
 _UNBOUNDED = 10_000
@@ -42,17 +42,26 @@ def stdout() -> Console:
     return console if console.is_terminal else Terminal(width=_UNBOUNDED)
 
 
-def show_table(table: Table) -> None:
-    """Print a table with its title, verdict and footnotes; one that is too wide in parts, one below the other."""
+def show_table(table: Table, *, wide: bool = True) -> None:
+    """Print a table with its title, verdict and footnotes.
+
+    ``wide``: one that is too wide is printed in parts, one below the other; else the first part, in 100 characters.
+    """
     console = stdout()
+    width = min(console.width, _WIDTH if wide else _NARROW)
     # Not as the table's own title: a narrow table would break it over several lines.
     if table.title:
         console.print(f"[bold]{escape(table.title)}[/bold]", highlight=False)
     if table.verdict:
         console.print(escape(table.verdict), highlight=False)
     if table.rows:
-        for part in table.parts(_widths(table), min(console.width, _WIDTH)):
+        parts = list(table.parts(_widths(table), width))
+        for part in parts if wide else parts[:1]:
             console.print(rich_table(part))
+        if not wide and (
+            hidden := [head for part in parts[1:] for head in part.heads if head not in parts[0].heads]
+        ):
+            console.print(f"[dim]Not shown: {escape(', '.join(hidden))} (--wide).[/dim]", highlight=False)
     for line in table.footnotes:
         console.print(f"[dim]{coloured(line)}[/dim]", highlight=False)
     console.print()
@@ -82,7 +91,7 @@ def rich_table(table: Table) -> RichTable:
         right = column.is_number
         # Names may be folded in a narrow terminal; a number that is cut would be another number.
         shown.add_column(
-            escape(column.heading), justify="right" if right else "left", no_wrap=right, overflow="fold"
+            escape(_heading(column)), justify="right" if right else "left", no_wrap=right, overflow="fold"
         )
     marked = [any(row[i].mark for row in table.rows) and c.is_number for i, c in enumerate(table.columns)]
     for row in table.rows:
@@ -90,10 +99,14 @@ def rich_table(table: Table) -> RichTable:
     return shown
 
 
+def _heading(column: Column) -> str:
+    return f"{column.heading} ↓" if column.direction < 0 else column.heading
+
+
 def _widths(table: Table) -> list[int]:
     """Return how wide each column is, with the space to the next one."""
     return [
-        _BETWEEN + max([len(column.heading), *(_width(row[i]) for row in table.rows)])
+        _BETWEEN + max([len(_heading(column)), *(_width(row[i]) for row in table.rows)])
         for i, column in enumerate(table.columns)
     ]
 

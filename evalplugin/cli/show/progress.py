@@ -101,7 +101,7 @@ class _Step:
 
 
 class _Lines(Observer):
-    """A log: it has each step as it begins and, of steps that take long, how far they are, but few lines of it."""
+    """A log: it has each step as it begins, unless it is part of another, and how far those are that take long."""
 
     def __init__(self) -> None:
         self.steps: list[_Step] = []
@@ -118,7 +118,8 @@ class _Lines(Observer):
 
     @contextmanager
     def progress(self, label: Label, total: int | None = None) -> Iterator[Callable[[int], None]]:
-        self.report(f"{_text_of(label)} ...")
+        if not self.steps:
+            self.report(f"{_text_of(label)} ...")
         step = _Step(label, total, time.monotonic())
         self.steps.append(step)
         if len(self.steps) == 1:

@@ -21,7 +21,7 @@ from evalplugin.metrics import parse
 from evalplugin.report.competition import competition_of
 from evalplugin.report.leaderboard import leaderboard
 from evalplugin.report.sentences.statistics import no_interval
-from evalplugin.report.sentences.verdict import verdict_sentence
+from evalplugin.report.sentences.verdict import verdict
 from evalplugin.report.table import Table, numbers, text_rows, with_shared_footnotes, words
 from evalplugin.report.tables import comparison_tables
 
@@ -116,47 +116,60 @@ def show_users(users: pd.DataFrame, contest: Contest) -> None:
         )
 
 
-def show_bakeoff(bakeoff: Bakeoff) -> None:
-    """Print a leaderboard for each dataset and split with its footnotes, the links, and the verdict."""
+def show_bakeoff(bakeoff: Bakeoff, *, wide: bool) -> None:
+    """Print a leaderboard for each dataset and split, the verdicts, and a link; ``wide``: all columns and links."""
     console = stdout()
     for table in with_shared_footnotes(list(map(leaderboard, bakeoff.comparisons))):
-        show_table(table)
+        show_table(table, wide=wide)
     sections = bakeoff.sections()
     for section in sections:
         if section.table is not None:
             show_table(section.table)
     if any(comparison.failed for comparison in bakeoff.comparisons):
         console.print("The traceback is in the run of the model in MLflow: traceback.txt.\n")
-    show_links(bakeoff.links)
+    if wide:
+        show_links(bakeoff.links)
     if codes := dict.fromkeys(finding.code for finding in bakeoff.findings):
         print_diagnostic(f"warnings printed above: {', '.join(codes)}")
-    console.print()
     for comparison in bakeoff.comparisons:
         where = f"{comparison.contest.place}: " if len(bakeoff.comparisons) > 1 else ""
-        sentence = verdict_sentence(comparison, comparison.contest.primary)
-        console.print(escape(where + sentence), highlight=False)
+        decided = verdict(comparison)
+        console.print(f"[bold]{escape(where + decided.headline)}[/bold]", highlight=False)
+        for detail in decided.details:
+            console.print(escape(detail), highlight=False)
     for section in sections:
         if section.statement is not None:
             show_statement(section.statement)
+    if not wide:
+        show_links(bakeoff.links, only="page")
     for section in sections:
         if section.error is not None:
             show_error(section.error)
 
 
-def show_links(links: Links, *, beside_data: bool = False) -> None:
-    """Print the links to a bake-off in MLflow; ``beside_data``: on stderr, as stdout has data for programs."""
+def show_links(links: Links, *, only: str | None = None, beside_data: bool = False) -> None:
+    """Print the links to a bake-off in MLflow.
+
+    Args:
+        links: Of the bake-off.
+        only: The one to show; None: all.
+        beside_data: Print on stderr, as stdout has data for programs.
+    """
     shown = {
         "store": links.tracking_uri,
         "look": links.ui_command,
-        "page": links.page_url,
+        # The pages of a database are served by nobody yet.
+        "page": links.page_url if only is None or links.ui_command is None else links.open_command,
         "board": links.board_url,
         "compare": links.compare_url,
     }
     console = stdout()
     for label, text in shown.items():
-        if text is not None and beside_data:
+        if text is None or only not in (None, label):
+            continue
+        if beside_data:
             print_diagnostic(f"{label:<8} {text}")
-        elif text is not None:
+        else:
             # Never wrapped: a link that is broken over two lines cannot be clicked, a command cannot be copied.
             console.print(f"{label:<8} [bold]{escape(text)}[/bold]", highlight=False, soft_wrap=True)
     for warning in links.warnings:  # all others are printed where they arise

@@ -42,12 +42,11 @@ _SCALES = {"1-5": (1, 5, 1), "0.5-5": (0.5, 5, 0.5)}  # lowest, highest, step
 class Synthetic(DatasetLoader):
     """Seeded interactions with latent factors and a long tail; embedded, so nothing is downloaded.
 
-    Every user has a taste and every item a style: shares of ``factors`` topics, from a Dirichlet
-    distribution. A user meets items one by one without repetition: a topic by taste, then an item by its
-    popularity (a shifted Zipf law) times its share of that topic. How many is log-normal. The rating grows
-    with the cosine of taste and style, with the item's quality, which goes with its popularity, and with the
-    user's leniency, and has noise. Times rise with each user's rows. So personalised models have something
-    to find, and popularity is a strong baseline.
+    Every user has a taste and every item a style: shares of ``factors`` topics, from a Dirichlet distribution. A
+    user meets items one by one without repetition: a topic by taste, then an item by its popularity (a shifted Zipf
+    law) times its share of that topic. How many is log-normal. The rating grows with the cosine of taste and style,
+    the item's quality, which goes with its popularity, and the user's leniency, and has noise. Times rise with each
+    user's rows.
     """
 
     n_users: Annotated[

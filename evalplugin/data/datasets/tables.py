@@ -160,9 +160,7 @@ class ColumnOptions(DatasetLoader):
             description="name of the column of ratings or counts; null: implicit data, every rating is 1.0"
         ),
     ] = None
-    timestamp: Annotated[
-        str | None, Field(description="name of the column of times; null: the data has no times")
-    ] = None
+    timestamp: Annotated[str | None, Field(description="name of the column of times")] = None
     duplicates: Annotated[
         DuplicatePolicy,
         Field(
@@ -174,22 +172,18 @@ class ColumnOptions(DatasetLoader):
         str | None,
         Field(
             description="name of the column of the part (train, validation, test) or the fold of each row, for "
-            "`split: given`; null: the data comes in one piece"
+            "`split: given`"
         ),
     ] = None
     items: Annotated[
         ItemTable | None,
         Field(
-            description="a table of items, whose titles are shown and whose attributes models, metrics and segments "
-            "may use: {path, item, title, columns, separator}"
+            description="a table of items, with titles and attributes: {path, item, title, columns, separator}"
         ),
     ] = None
     users: Annotated[
         UserTable | None,
-        Field(
-            description="a table of users, whose attributes models, metrics and segments may use: {path, user, "
-            "columns, separator}"
-        ),
+        Field(description="a table of users, with attributes: {path, user, columns, separator}"),
     ] = None
 
     def check(self, context: LoadContext) -> list[Problem]:

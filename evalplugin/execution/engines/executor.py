@@ -30,11 +30,10 @@ class Executor:
 
     `factory` names a function that returns one, with `params` as its arguments: `package.module:function`, or
     `file.py:function` with the file beside the config. How many tasks it gets at a time is `workers`, which must be
-    given; `score` has none, and takes other engines. Each task runs in a process of its own that the executor's worker
-    starts, within the `limits` of the config. A fold is sent once to each machine. Workers must have the same Python,
-    evalplugin and libraries as this machine: checked before anything is fitted, and again by each task. The executor is
-    shut down at the end; one that has started a cluster should end it then, as the example for Dask does. A worker that
-    is lost is an error, unless the executor runs its tasks again: the results until then are in the store.
+    given; `score` takes other engines. Each task runs in a process of its own that the executor's worker starts,
+    within the `limits` of the config. Workers must have the same Python, evalplugin and libraries as this machine,
+    which is checked. The executor is shut down at the end, and should end a cluster that it has started. A lost
+    worker is an error, unless the executor runs its tasks again: the results until then are in the store.
     """
 
     factory: Annotated[

@@ -50,8 +50,8 @@ _SERVE = (
 class Local:
     """This machine: one task after the other in this process, or ``workers`` tasks at a time.
 
-    With several workers or limits, each task has a process of its own: one that crashes, hangs or is killed affects no
-    other task, and nothing that it changes in its process does.
+    With several workers or limits, each task has a process of its own: one that crashes, hangs or is killed affects
+    no other.
     """
 
     users_per_task: UsersPerTask = 100_000

@@ -35,14 +35,11 @@ _HELP = "see `evalplugin describe engine ray`"
 class Ray:
     """The machines of a Ray cluster: `pip install ray`, here and on every node.
 
-    Each task is a task of Ray that runs a process of its own, within the `limits` of the config: a model that crashes,
-    hangs or takes too much memory fails alone. A fold is sent once and written once to the disk of each node. A lost
-    node costs what ran on it, which is run again on another one. Nodes must have the same Python, evalplugin and
-    libraries as this machine, which is checked before anything is fitted; plugin files of the config and the modules
-    that they import are sent along. Only this machine writes the store and MLflow. Left out, `workers` is as many tasks
-    as the nodes have CPUs for; a larger number makes a cluster with an autoscaler grow.
-
-    How to reach a cluster:
+    Each task runs in a process of its own, within the `limits` of the config: a model that crashes, hangs or takes
+    too much memory fails alone. A fold is written once to the disk of each node. What ran on a lost node is run
+    again on another one. Nodes must have the same Python, evalplugin and libraries as this machine, which is
+    checked; plugin files and the modules that they import are sent along. Left out, `workers` is as many tasks as
+    the nodes have CPUs for; a larger number makes a cluster with an autoscaler grow.
 
     - `address: local` starts Ray on this machine, and ends it with the bake-off; for a command, RAY_ADDRESS=local.
     - `address: auto` is the cluster of this machine: where `ray start` was run, and in a job of `ray job submit`, which
@@ -59,8 +56,8 @@ class Ray:
     Slurm: `srun --nodes=4 ray symmetric-run --address HEAD:6379 -- evalplugin run --engine ray config.yaml`, or
     `ray start --head` on the first node and `ray start --address HEAD:6379` on the others.
 
-    Where a cluster asks for a token, as clusters do by default from Ray 2.59 on, RAY_AUTH_TOKEN holds it, or the file
-    `~/.ray/auth_token`; it is never part of a config.
+    Where a cluster asks for a token, as by default from Ray 2.59 on, RAY_AUTH_TOKEN holds it, or the file
+    `~/.ray/auth_token`.
     """
 
     requires: ClassVar[tuple[str, ...]] = ("ray",)

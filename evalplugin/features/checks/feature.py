@@ -18,7 +18,7 @@ from evalplugin.features.checks.catalogue import CHECKS
 from evalplugin.features.checks.section import CheckRules
 from evalplugin.report.sections import Section
 from evalplugin.tracking.write.items import Item
-from evalplugin.tracking.write.labels import findings_tag
+from evalplugin.tracking.write.labels import checks_datum
 
 
 class ChecksFeature(Feature):
@@ -62,9 +62,9 @@ class ChecksFeature(Feature):
         yield Section(findings=bakeoff.result_findings)
 
     def items(self, bakeoff: Bakeoff) -> Iterator[Item]:
-        """Yield a tag with all findings, if there are any."""
+        """Yield all findings for programs, if there are any."""
         if bakeoff.findings:
-            yield findings_tag(bakeoff.findings)
+            yield checks_datum(bakeoff.findings)
 
     def facts(self, bakeoff: Bakeoff) -> Mapping[str, Any]:
         """Return all findings, and the first one that is an error."""

@@ -33,22 +33,22 @@ _GLANCE = 1000  # rows that are compared first: most models differ there
 @result_check(
     "EV106",
     title="lists with seen items, short ones, or ties at the cutoff",
-    rule="Looks at the first k places, with the k of the primary metric. Found where more than 1 % of them hold an "
-    "item that the user has in the train data, where more than 1 % of the lists are shorter than k though there are "
-    "items enough (with the candidates `unseen` or `all`), or where the places k and k + 1 have the same score in more "
-    "than 20 % of the lists of users with train data. One per cent is within the interval of most means, and a few "
-    "ties are usual. Lists of built-in models that took less than a second are made again with two other orders of "
-    "equal scores, within five seconds for all models: ties that move the primary metric by less than a quarter of the "
-    "width of its interval are no finding. Where k is `recommend.n`, only lists that are made again show what is tied.",
-    why="A seen item cannot be in the truth, and an empty place neither: both are lost for a reason that is not taste. "
-    "Among equal scores an arbitrary order decides what is listed: the hash of the seed and the item, or, with "
-    "`recommend: {ties: id}`, the order of the ids, which often follows popularity or age and then favours one side.",
+    rule="Found where more than 1 % of the first k places (k of the primary metric) hold an item that the user has in "
+    "the train data, where more than 1 % of the lists are shorter than k though there are items enough (candidates "
+    "`unseen` or `all`), or where the places k and k + 1 have the same score in more than 20 % of the lists of users "
+    "with train data. Lists of built-in models that took less than a second are made again with two other orders of "
+    "equal scores, within five seconds for all models: ties that move the primary metric by less than a quarter of "
+    "the width of its interval are no finding. Where k is `recommend.n`, only lists that are made again show what is "
+    "tied.",
+    why="A seen item and an empty place cannot be in the truth: both are lost for a reason that is not taste. Among "
+    "equal scores an arbitrary order decides: the hash of the seed and the item, or, with `recommend: {ties: id}`, "
+    "the order of the ids, which often follows popularity or age.",
     source="Tamm, Damdinov and Vasilev: Quality Metrics in Recommender Systems: Do We Calculate Metrics Consistently? "
     "RecSys 2021. McSherry and Najork: Computing Information Retrieval Performance Measures Efficiently in the "
     "Presence of Tied Scores. ECIR 2008.",
     remedy="Seen items: `recommend: {candidates: unseen}`. Short lists: let the model fall back, for example on "
-    "popularity. Ties: let it break them by something that it knows; often scores were rounded. To see what the order "
-    "of ties is worth, run again with another `seed`.",
+    "popularity. Ties: let the model break them by something that it knows; often scores were rounded. Another `seed` "
+    "shows what the order of ties is worth.",
 )
 def _bad_lists(results: SplitResults) -> Iterator[Found]:
     kind = results.config.spec.recommend.candidates
@@ -214,10 +214,9 @@ class _OtherOrders:
     "EV111",
     title="models give the same lists",
     rule="Found where the first k places (the k of the primary metric) of a model are those of an earlier one for at "
-    "least 99 % of the users, item by item: once for all models that list the same as the first of them. Two models "
-    "that differ at all differ for more of the users.",
-    why="There is nothing to compare: usually a parameter has no effect, a name is misspelt inside of a plugin, or "
-    "all fall back on the same list. In a gate the twin costs confidence all the same.",
+    "least 99 % of the users, item by item.",
+    why="Usually a parameter has no effect, a name is misspelt inside of a plugin, or all fall back on the same list. "
+    "In a gate the twin costs confidence all the same.",
     source="Dodge, Gururangan, Card, Schwartz and Smith: Show Your Work: Improved Reporting of Experimental Results. "
     "EMNLP 2019 (on what was really varied).",
     remedy="Look at the parameters of these models in MLflow; leave all but one of them out.",

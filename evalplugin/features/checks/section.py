@@ -22,7 +22,7 @@ class CheckRules(Closed):
 
     ignore: list[Code] = Field(
         default=[],
-        description="Codes of checks that are not made; a comment beside them should say why.",
+        description="Codes of checks that are not made.",
         examples=[["EV103"]],
     )
     error: list[Code] = Field(

@@ -36,10 +36,10 @@ _MIN_LEVELS = 3  # 0 and 1, or -1 and 1, need no threshold
 @data_check(
     "EV105",
     title="tuned models against untuned ones",
-    rule="Found where one model has a `tune`, and another one has numbers among its parameters and none. Models "
-    "without parameters, those from elsewhere (lists, programs, MLflow) and the champion are left out.",
-    why="A difference between the two may come from the tuning alone. Many published gains over older models are gone "
-    "once those are tuned with the same care.",
+    rule="Found where one model has a `tune`, and another one has numbers among its parameters and none. Models from "
+    "elsewhere (lists, programs, MLflow) and the champion are left out.",
+    why="A difference may come from the tuning alone: many published gains over older models are gone once those are "
+    "tuned with the same care.",
     source="Ferrari Dacrema, Cremonesi, Jannach: Are we really making much progress? RecSys 2019.",
     remedy="Give each model a `tune`; the budget is the same for all.",
 )
@@ -75,16 +75,14 @@ def _has_number(params: Mapping[str, Any]) -> bool:
     "EV107",
     title="sampled candidates",
     rule="Found where `recommend.candidates` is `sampled`, unless the draw takes at least half of the catalogue for "
-    "every user: from there on few places in a list are left to chance. Also found where candidates are `given` and "
-    "the pools have every held-out item of the users who have one, beside others that are on average less than half of "
-    "the catalogue: no stage of retrieval finds all, so that the pools were made from the truth, as those of one "
-    "positive and 100 negatives are.",
-    why="Scores on a few random candidates are no estimate of scores on the catalogue, and need not even rank models "
-    "in the same order. With few candidates all metrics become the same as the area under the ROC curve.",
+    "every user. Also where candidates are `given` and the pools have every held-out item of the users who have one, "
+    "beside others that are on average less than half of the catalogue: such pools were made from the truth, as those "
+    "of one positive and 100 negatives are.",
+    why="Scores on a few random candidates need not even rank models in the same order as scores on the catalogue. "
+    "With few candidates all metrics become the same as the area under the ROC curve.",
     source="Krichene and Rendle: On Sampled Metrics for Item Recommendation. KDD 2020.",
-    remedy="Rank all items: `recommend: {candidates: unseen}`. It is exact, and fast enough for catalogues of "
-    "hundreds of thousands of items. To reproduce published numbers on the same pools, put the code under "
-    "`checks.ignore`, and compare with these alone.",
+    remedy="Rank all items: `recommend: {candidates: unseen}`. To reproduce published numbers on the same pools, put "
+    "the code under `checks.ignore`, and compare with these alone.",
 )
 def _sampled_candidates(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
     drawn, items = config.spec.recommend.negatives, data.info.full.n_items
@@ -127,15 +125,14 @@ def _others_in_pools(data: PreparedData) -> float | None:
     "EV113",
     title="a column of ratings or times that is not read",
     rule="Found where a table (`csv`, `parquet`, `dataframe`) has a column that looks like ratings or counts (rating, "
-    "score or stars is a word of its name; overall, weight, count, play_count, plays, watch_ratio and the like are its "
-    "whole name) or like times (timestamp, time, date, when, created_at, unixReviewTime and the like are its whole "
-    "name), and the config names no `rating` or no `timestamp`. Columns with other names are never guessed at.",
+    "score or stars is a word of its name; overall, weight, count, play_count, plays, watch_ratio and the like are "
+    "its whole name) or like times (timestamp, time, date, when, created_at, unixReviewTime and the like are its "
+    "whole name), and the config names no `rating` or no `timestamp`.",
     why="Without ratings every interaction counts the same, one star too. Without times no split can keep the future "
-    "out of the train data, and no check can see that it is in there.",
+    "out of the train data.",
     source="Ji, Sun, Zhang and Li: A Critical Study on Data Leakage in Recommender System Offline Evaluation. "
     "ACM TOIS 2023.",
-    remedy="Name the column, as the finding says; or, where it means something else, put the code under "
-    "`checks.ignore` with a comment.",
+    remedy="Name the column; or, where it means something else, put the code under `checks.ignore`.",
 )
 def _unused_columns(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
     looks = {
@@ -151,8 +148,7 @@ def _unused_columns(config: CheckedConfig, data: PreparedData) -> Iterator[Found
     "EV120",
     title="dates written as integers",
     rule="Found where at least 90 % of the times are integers such as 20260131 (or with a time of day, 202601311530 "
-    "and 20260131153000): years from 1900 to 2100, months from 1 to 12, days from 1 to 31. By chance, 4 % of such "
-    "integers are dates. As seconds since 1970 they are days of August 1970, or thousands of years away.",
+    "and 20260131153000): years from 1900 to 2100, months from 1 to 12, days from 1 to 31.",
     why="Integers are read as seconds since 1970: their order is right, their distances are not. Days, durations and "
     "dates of a config (`7d`, the `cutoff` of a split, the half-life of a model) do not mean what they say.",
     source="ISO 8601, whose basic format this is. Harper and Konstan: The MovieLens Datasets: History and Context. ACM "
@@ -189,16 +185,15 @@ def _are_dates(times: npt.NDArray[np.int64]) -> Flags:
     "EV114",
     title="explicit ratings without a relevance threshold",
     rule="Found where a metric asks which items are relevant, ratings look explicit, and `relevance.threshold` is not "
-    "set or reached by every rating. Ratings look explicit if there are three values at least (0 and 1 need no "
-    "threshold), the highest is at most 20 times the median (counts have a longer tail), and they are no small "
-    "counts: whole numbers from 1 of which 1 is the most common. The proposed threshold is the level that a "
-    "share of the ratings nearest to a half reaches, never all or none. Where 10 % or more of the values are 0, it "
-    "is taken from those above 0, as a 0 may mean that there is no rating.",
+    "set or reached by every rating. Ratings look explicit if there are three values at least, the highest is at most "
+    "20 times the median, and they are no small counts: whole numbers from 1 of which 1 is the most common. The "
+    "proposed threshold is the level that a share of the ratings nearest to a half reaches, never all or none. Where "
+    "10 % or more of the values are 0, it is taken from those above 0, as a 0 may mean that there is no rating.",
     why="Without a threshold a list of items that a user rated with one star is a success.",
     source="Cremonesi, Koren and Turrin: Performance of Recommender Algorithms on Top-N Recommendation Tasks. RecSys "
     "2010, which tests on ratings of five stars alone.",
-    remedy="Set `relevance: {threshold: 4}`, or whatever your users mean by good. Where 0 means no rating, leave these "
-    "rows out where the data comes from or by a filter, `{type: rating, min: 1}`.",
+    remedy="Set `relevance: {threshold: 4}`, or whatever your users mean by good. Where 0 means no rating, leave "
+    "these rows out: `{type: rating, min: 1}` is the filter.",
 )
 def _no_threshold(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
     yield from map(Found, relevance_warnings(config.metrics, config.spec.relevance, data.info.full))
@@ -269,8 +264,7 @@ def kind_of_values(data: Interactions) -> Literal["ratings", "counts", "other"]:
     "EV121",
     title="a rating of 0 that may mean no rating",
     rule="Found where ratings look explicit, as for EV114, more than a third of them are 0, and there are at least "
-    "five values above 0 and none below. On no common scale of ratings is the worst value as frequent. Judgements of "
-    "relevance, such as 0 to 4, have many zeros that are meant, and fewer values.",
+    "five values above 0 and none below. Judgements of relevance, such as 0 to 4, have fewer values.",
     why="Models of ratings learn that these items are the worst, error metrics ask for a prediction of 0, and an item "
     "that a user has chosen counts as a failure.",
     source="Ziegler, McNee, Konstan and Lausen: Improving Recommendation Lists through Topic Diversification. WWW "
@@ -295,9 +289,9 @@ def _zeros_as_ratings(config: CheckedConfig, data: PreparedData) -> Iterator[Fou
 @data_check(
     "EV115",
     title="counts read as ratings",
-    rule="Found where the highest value is more than 20 times the median, as on no common rating scale, and a model "
-    "reads the values (as its `uses_ratings` declares; or else if it predicts ratings), or a metric takes them as "
-    "gains (`ndcg` and `dcg`, unless with `gain=binary`).",
+    rule="Found where the highest value is more than 20 times the median, and a model reads the values (as its "
+    "`uses_ratings` declares; or else if it predicts ratings), or a metric takes them as gains (`ndcg` and `dcg`, "
+    "unless with `gain=binary`).",
     why="A few users with thousands of plays of an item decide what a model learns, and one item decides the nDCG of a "
     "user.",
     source="Hu, Koren and Volinsky: Collaborative Filtering for Implicit Feedback Datasets. ICDM 2008, which takes the "
@@ -338,8 +332,8 @@ def _counts_as_ratings(config: CheckedConfig, data: PreparedData) -> Iterator[Fo
     "EV116",
     title="a model that may have seen the test data",
     rule="Found for each model that reads one of MLflow, by its type (`mlflow`) or by a parameter (`models:/...`).",
-    why="It was fitted before this split, perhaps on the very interactions that are held out here. Its scores may then "
-    "be too high.",
+    why="It was fitted before this split, perhaps on the very interactions that are held out here: its scores may be "
+    "too high.",
     source="Kapoor and Narayanan: Leakage and the Reproducibility Crisis in Machine-Learning-Based Science. Patterns "
     "2023.",
     remedy="Compare its type and parameters, fitted anew, as the gate does with a champion: "

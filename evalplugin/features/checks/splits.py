@@ -35,20 +35,18 @@ _EARLIEST, _LATEST = 631_152_000, 4_102_444_800  # 1990 and 2100: other times ar
 @data_check(
     "EV101",
     title="train data from the future",
-    rule="Found where more than 1 % of the test users have train interactions that are later than their first test "
+    rule="Found where more than 1 % of the test users have train interactions later than their first test "
     "interaction, or where on average more than 5 % of the train data are later than a test interaction. A temporal "
-    "split has none; the room is for a few late records, which cannot decide a comparison. The split that data comes "
-    "with (`given`) is looked at like any other, if the data has times; without times this check is silent.",
+    "split has none; the room is for a few late records. Without times this check is silent.",
     why="In production no model knows the future. Here one learns what became popular after the moment that it is "
-    "tested on. `last_n`, `holdout` and `kfold` all do this as soon as users are active at different times, and it can "
-    "change the order of models, the more the faster tastes change.",
+    "tested on. `last_n`, `holdout` and `kfold` do this as soon as users are active at different times, and it can "
+    "change the order of models.",
     source="Ji, Sun, Zhang and Li: A Critical Study on Data Leakage in Recommender System Offline Evaluation. "
     "ACM TOIS 2023. Meng, McCreadie, Macdonald and Ounis: Exploring Data Splitting Strategies for the Evaluation of "
     "Recommendation Models. RecSys 2020.",
     remedy="Split by time: `split: {type: temporal, quantile: 0.9}`. The finding counts the users whom that leaves "
-    "for the test, and those without history, whom no model of interactions can know: a lower quantile leaves "
-    "more of the others, `cold: drop` the others alone. Where popularity and tastes do not change over the "
-    "time of the data, or only a relative order on the same footing is wanted, say so under `checks.ignore`.",
+    "for the test, and those without history: a lower quantile leaves more of the others, `cold: drop` the others "
+    "alone. Where popularity and tastes do not change over the time of the data, put the code under `checks.ignore`.",
 )
 def _future(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
     shares = [_future_shares(fold) for fold in data.folds if not fold.overlap_allowed]
@@ -113,13 +111,13 @@ def _future_shares(fold: Split) -> tuple[float, float] | None:
 @data_check(
     "EV102",
     title="items first seen after the cut",
-    rule="Found where more than 5 % of the test interactions are on items that the train data does not have (mean over "
-    "folds). Less is within the intervals of most comparisons. The split `new_items` asks for such items.",
-    why="No model that learns from interactions can list such an item, so that the best possible recall is lower by "
-    "that share, for all models alike; one that uses attributes of items is judged on them alone.",
+    rule="Found where more than 5 % of the test interactions are on items that the train data does not have (mean "
+    "over folds). The split `new_items` asks for such items.",
+    why="No model that learns from interactions can list such an item: the best possible recall is lower by that "
+    "share, for all models alike.",
     source="Schein, Popescul, Ungar and Pennock: Methods and Metrics for Cold-Start Recommendations. SIGIR 2002.",
     remedy="Compare on items that can be known: `cold: drop` in the split. Or keep them and read all scores as out of "
-    "the smaller maximum; a segment of users or a model with item attributes tells more.",
+    "the smaller maximum.",
 )
 def _cold_items(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
     if data.info.split_type == "new_items":
@@ -141,15 +139,15 @@ def _cold_items(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
 @data_check(
     "EV118",
     title="equal times at the cut",
-    rule="Found where a split holds out the latest interactions of each user, and more than 5 % of the test users have "
-    "train interactions at the very time of their first test interaction. Fewer change a mean by less than its "
-    "interval. `temporal` cuts between times, so that it has none; with `given` and `next_item`, no seed draws.",
-    why="Which of the interactions at that time are held out is drawn by the seed: the order in which they happened is "
-    "not in the data, as where many ratings were entered at once.",
+    rule="Found where a split holds out the latest interactions of each user, and more than 5 % of the test users "
+    "have train interactions at the very time of their first test interaction. `temporal` has none; with `given` and "
+    "`next_item`, no seed draws.",
+    why="The seed draws which of the interactions at that time are held out: their order is not in the data, as where "
+    "many ratings were entered at once.",
     source="Meng, McCreadie, Macdonald and Ounis: Exploring Data Splitting Strategies for the Evaluation of "
     "Recommendation Models. RecSys 2020 (on how much the split decides).",
-    remedy="Cut between times: `split: {type: temporal, quantile: 0.9}`. Or keep the split, and run it again with "
-    "another `seed` to see how much the draw matters.",
+    remedy="Cut between times: `split: {type: temporal, quantile: 0.9}`. Or run again with another `seed` to see how "
+    "much the draw matters.",
 )
 def _equal_times(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
     if data.info.split_type == "given" or data.info.units.noun == "query":
@@ -181,10 +179,9 @@ def _equal_times(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
     "EV109",
     title="a test of mostly one group or one day",
     rule="Found where more than half of the test interactions are of one day (UTC) while the data has several, where "
-    "more than 80 % of the test users are in one group of a segment that the config names, or where more than half "
-    "of them have no train data. Times that are no seconds since 1970 are not looked at, nor are the default segments, "
-    "which evalplugin divides itself.",
-    why="The conclusion holds for what was tested: for a Monday, a campaign, one country, or for newcomers.",
+    "more than 80 % of the test users are in one group of a segment that the config names, or where more than half of "
+    "them have no train data. Times that are no seconds since 1970 are not looked at, nor are the default segments.",
+    why="The conclusion holds for what was tested: a Monday, a campaign, one country, newcomers.",
     source="Beel, Brunel: Data Pruning in Recommender Systems Research: Best-Practice or Malpractice? RecSys 2019 (on "
     "who is left in a test).",
     remedy="Test a longer time (a whole week or several folds), and compare by groups: `segments`.",
@@ -242,15 +239,15 @@ def _main_day(tests: list[Interactions], info: DataInfo) -> str | None:
 @data_check(
     "EV117",
     title="a filter that looks at the test data",
-    rule="Found where a filter counts interactions (`k_core`, `min_count`, or one that says so by `depends_on_others`) "
-    "and, on the train data of the first fold alone, would leave out interactions that are in it. A filter before the "
-    "split sees train and test data together.",
-    why="Who is in the data then depends on what users did afterwards: in production, the same users and items would "
-    "be missing, or have less history. Filtered data has users and items that are easier to predict, and models may "
-    "come in another order on it.",
+    rule="Found where a filter counts interactions (`k_core`, `min_count`, or one that says so by "
+    "`depends_on_others`) and, on the train data of the first fold alone, would leave out interactions that are in "
+    "it.",
+    why="Who is in the data depends on what users did afterwards: in production, the same users and items would be "
+    "missing, or have less history. Filtered data has users and items that are easier to predict, and models may come "
+    "in another order on it.",
     source="Beel and Brunel: Data Pruning in Recommender Systems Research: Best-Practice or Malpractice? RecSys 2019.",
-    remedy="Leave the filter out, lower its numbers, or report the result for what it is: one for users and items that "
-    "will have this many interactions. `min_train` of a split asks for train interactions alone.",
+    remedy="Leave the filter out, lower its numbers, or report the result as one for users and items that will have "
+    "this many interactions. `min_train` of a split asks for train interactions alone.",
 )
 def _filters_that_see_the_test_data(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
     dataset = next(dataset for dataset in config.datasets if dataset.name == data.info.dataset)

@@ -428,7 +428,7 @@ def _cost_of(contest: Contest, model: ComparedModel, cost: Cost) -> float:
 
 
 def _words(rule: str, amount: Amount, limit: float, champion: float) -> str:
-    share = f" ({100 * amount.value:g} % of the champion's {champion:.4f})" if amount.is_share else ""
+    share = f", {100 * amount.value:g} % of the champion's {champion:.4f}" if amount.is_share else ""
     return f"{rule} {limit:.4g}{share}"
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from evalplugin.base.errors import DataError, did_you_mean
-from evalplugin.base.numbers import about, number, percent, signed
+from evalplugin.base.numbers import number, percent, signed
 from evalplugin.base.places import DataSplit
-from evalplugin.base.units import count_text, plural
+from evalplugin.base.units import count_text
 from evalplugin.comparison.compared import ComparedModel
 from evalplugin.comparison.contest import Contest
 from evalplugin.features.gate.conditions import Judge
@@ -87,10 +87,10 @@ def decide(
         if undecided:
             nearest = max(undecided, key=lambda name: gains[name].measured or 0.0)
             return replace(decision, outcome="cannot_tell", reason=_doubt(decision, gains[nearest]))
-        return replace(decision, outcome="keep", reason=_kept(decision, gains))
+        kept = f"{champion} stays: {_failures(decision)}"
+        return replace(decision, outcome="keep", reason=kept)
     best = max(passing, key=lambda name: gains[name].measured or 0.0)  # of equal ones the first
-    reason = _success(decision, gains[best], len(passing))
-    return replace(decision, outcome="promote", promoted=best, reason=reason)
+    return replace(decision, outcome="promote", promoted=best, reason=_success(decision, gains[best]))
 
 
 def no_champion_note(champion: str, baseline: str) -> str:
@@ -177,38 +177,10 @@ def _obstacle(decision: Decision, champion: ComparedModel | None) -> str | None:
 
 
 def _doubt(decision: Decision, gain: Condition) -> str:
-    """Return why a challenger's gain is undecided, and the users or seeds that would decide it."""
-    assert gain.limit is not None and gain.users is not None and gain.sought is not None
-    units = plural(decision.unit)
-    parts = [
-        f"{decision.champion} stays, as it cannot be told whether {gain.challenger} is better by enough: "
-        f"{_found(gain)} (required: {gain.required})",
-        _power(decision, gain),
-    ]
-    if gain.users_needed is None and not gain.is_at_limit:
-        parts.append(f"another seed gives as much as the measured gain: it takes more seeds, not {units}")
-    elif gain.users_needed is not None and gain.sought == gain.limit:
-        ratio = gain.users_needed / gain.users
-        parts.append(
-            f"about {about(gain.users_needed)} {units} find one of {number(2 * gain.limit)}, and exclude one above "
-            f"{number(gain.limit)} if there is none, 4 times in 5: {ratio:,.{1 if ratio < 10 else 0}f} times as many"
-        )
-    return "; ".join(parts)
-
-
-def _kept(decision: Decision, gains: Mapping[str, Condition]) -> str:
-    """Return why no challenger replaces the champion, and which gain would have been found."""
-    failing = [gain for gain in gains.values() if gain.detectable is not None and not gain.passed]
-    weakest = max(failing, key=lambda gain: gain.detectable or 0.0, default=None)
-    kept = f"{decision.champion} stays: {_failures(decision)}"
-    return kept if weakest is None else f"{kept}; {_power(decision, weakest)}"
-
-
-def _power(decision: Decision, gain: Condition) -> str:
-    """Return which gain would have been found."""
-    assert gain.limit is not None and gain.detectable is not None
-    least = f"{number(gain.limit + gain.detectable)} {parse(gain.name).name}"
-    return f"with {gain.users:,} {plural(decision.unit)} a gain of {least} is found 4 times in 5"
+    """Return why a challenger's gain is undecided."""
+    doubt = f"it cannot be told whether {gain.challenger} is better by enough"
+    sure = f"each bound with {percent(decision.confidence)} confidence"
+    return f"{decision.champion} stays, as {doubt}: {_found(decision, gain)} ({_needed(gain)}), {sure}"
 
 
 def _failures(decision: Decision) -> str:
@@ -217,50 +189,52 @@ def _failures(decision: Decision) -> str:
     failed = (c for name in decision.ranked for c in decision.of(name) if not c.passed)
     for condition in (c for c in failed if not c.is_undecided):
         first.setdefault(condition.challenger, condition)
-    named = [f"{name}: {_shortfall(c)}" for name, c in list(first.items())[:_MOST_NAMED]]
+    shown = list(first.items())[:_MOST_NAMED]
+    named = [f"{name}: {_shortfall(decision, c)}" for name, c in shown]
     rest = len(first) - len(named)
-    return "; ".join([*named, *([f"and {rest} more"] if rest else [])])
+    text = "; ".join([*named, *([f"and {rest} more"] if rest else [])])
+    has_bounds = any(c.measured is not None and (c.bound, c.upper) != (None, None) for _, c in shown)
+    return f"{text}, with {percent(decision.confidence)} confidence" if has_bounds else text
 
 
-def _shortfall(condition: Condition) -> str:
+def _shortfall(decision: Decision, condition: Condition) -> str:
     if condition.measured is None:
         return f"{condition.name}: {condition.note}" if condition.kind != "result" else condition.note
     note = f"; {condition.note}" if condition.note else ""
-    return f"{_found(condition)} (required: {condition.required}{note})"
+    return f"{_found(decision, condition)} ({_needed(condition)}{note})"
 
 
-def _found(condition: Condition) -> str:
-    """Return the measured value as text, such as ``gain +0.0120 ndcg@10, at least +0.0040 with 95 % confidence``."""
+def _needed(condition: Condition) -> str:
+    return f"needed: {condition.required.removeprefix('gain ')}"
+
+
+def _found(decision: Decision, condition: Condition) -> str:
+    """Return what was found as text, such as ``gain +0.0083 ndcg@10 or more``."""
+    bound, upper, name = condition.bound, condition.upper, condition.name
     if condition.kind in ("users", "cost"):
-        return f"{condition.name} {condition.measured_text}"
-    if condition.kind == "gain":
-        lower = parse(condition.name).direction < 0
-        measured = f"gain {condition.measured_text} {condition.name}{' (lower is better)' if lower else ''}"
-    else:
-        place = "in " if condition.kind == "segment" else ""
-        measured = f"change {condition.measured_text} {place}{condition.name}"
-    bounds = []
-    is_excluded = condition.upper is not None and not (condition.passed or condition.is_undecided)
-    if condition.bound is not None and condition.confidence is not None and not is_excluded:
-        bounds.append((f"at least {signed(condition.bound)}", percent(condition.confidence)))
-    if condition.upper is not None and condition.upper_confidence is not None and not condition.passed:
-        bounds.append((f"at most {signed(condition.upper)}", percent(condition.upper_confidence)))
-    if not bounds:
-        return measured
-    if len({confidence for _, confidence in bounds}) == 1:
-        each = ", each" if len(bounds) > 1 else ""
-        return f"{measured}, {' and '.join(text for text, _ in bounds)}{each} with {bounds[0][1]} confidence"
-    return f"{measured}, {' and '.join(f'{text} with {level}' for text, level in bounds)} confidence"
+        return f"{name} {condition.measured_text}"
+    if condition.kind != "gain":
+        if bound is None:
+            return f"change {condition.measured_text} {name}"
+        is_same = condition.confidence == decision.confidence
+        sure = "" if is_same else f" with {percent(condition.confidence or 0.0)} confidence"
+        return f"{name} may lose {number(-bound)}{sure}"
+    metric = f"{name}{' (lower is better)' if parse(name).direction < 0 else ''}"
+    if condition.passed and bound is not None:
+        return f"gain {signed(bound)} {metric} or more"
+    if condition.is_undecided and bound is not None and upper is not None:
+        return f"gain from {signed(bound)} to {signed(upper)} {metric}"
+    if upper is not None:
+        return f"gain {signed(upper)} {metric} or less"
+    return f"gain {condition.measured_text} {metric}"
 
 
-def _success(decision: Decision, gain: Condition, passing: int) -> str:
-    tested = sum(c.kind == "gain" for c in decision.conditions)
+def _success(decision: Decision, gain: Condition) -> str:
     holding = len(decision.of(gain.challenger)) - 1
-    parts = [f"{gain.challenger} replaces {decision.champion}: {_found(gain)} (required: {gain.required})"]
-    if tested > 1:
-        parts.append(
-            f"{passing} of {tested} challengers passed, with {percent(1 - decision.error)} confidence for all together"
-        )
-    if holding:
-        parts.append("the guardrail holds" if holding == 1 else f"all {holding} guardrails hold")
-    return "; ".join(parts)
+    sure = f"with {percent(decision.confidence)} confidence"
+    reason = (
+        f"{gain.challenger} replaces {decision.champion}: {_found(decision, gain)} ({_needed(gain)}), {sure}"
+    )
+    if not holding:
+        return reason
+    return f"{reason}; {'the guardrail holds' if holding == 1 else f'all {holding} guardrails hold'}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -35,12 +36,14 @@ from evalplugin.features.gate.report import (
 )
 from evalplugin.models import MODELS
 from evalplugin.report.sections import Section
-from evalplugin.tracking.names import CHAMPION_ALIAS
+from evalplugin.tracking.names import CHAMPION_ALIAS, metric_name
 from evalplugin.tracking.read.logged import LoggedRun
 from evalplugin.tracking.registry.registration import Evidence, Registered, register_lists
 from evalplugin.tracking.registry.served import ServedLists, make_lists
-from evalplugin.tracking.write.items import Item
+from evalplugin.tracking.write.items import Item, Metric, Tag
 from evalplugin.workspace import Workspace
+
+_REGISTERED = "evalplugin.registered"
 
 
 @dataclass(frozen=True)
@@ -95,6 +98,7 @@ class GateFeature(Feature):
         if (decision := bakeoff.found.get(Decision)) is not None:
             yield from decision_files(decision)
             yield from decision_tags(decision)
+            yield from _champion_mean(bakeoff, decision)
 
     def facts(self, bakeoff: Bakeoff) -> Mapping[str, Any]:
         """Return the decision, which is the outcome, and why the winner could not be registered."""
@@ -122,16 +126,24 @@ class GateFeature(Feature):
                 raise ModelError(f"nothing is registered: {bakeoff.errors[0].line} (checks.error)")
             registered = register_winner(self.gated, bakeoff)
             if registered is not None:
-                tracker.tag(run_id, "registered", f"{registered.name}, version {registered.version}")
+                tracker.tag(run_id, Tag(_REGISTERED, f"{registered.name}, version {registered.version}"))
         except (EngineError, ModelError, StoreError, TrackingError) as error:
             with suppress(TrackingError):
-                tracker.tag(run_id, "registered", f"failed: {error}")
+                tracker.tag(run_id, Tag(_REGISTERED, f"failed: {error}"))
             is_final = isinstance(error, ModelError)  # a model would fail again
             hint = "" if is_final else f"; {bakeoff.workspace.resume_hint}"
             bakeoff.found[Unregistered] = Unregistered(f"{error}{hint}")
             journal.resumable = not is_final
         else:
             journal.resumable = False
+
+
+def _champion_mean(bakeoff: Bakeoff, decision: Decision) -> Iterator[Metric]:
+    for comparison in bakeoff.comparisons:
+        if comparison.contest.place == DataSplit.of(decision):
+            means = [row.mean(decision.metric) for row in comparison.models if row.model == decision.champion]
+            key = f"champion/{metric_name(decision.metric)}"
+            yield from (Metric(key, mean) for mean in means if math.isfinite(mean))
 
 
 def _check_budget(workspace: Workspace) -> None:

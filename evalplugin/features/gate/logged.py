@@ -32,7 +32,7 @@ from evalplugin.tracking.connection import existing_store, tracking_call
 from evalplugin.tracking.read.contests import read_contests
 from evalplugin.tracking.read.logged import LoggedRun
 from evalplugin.tracking.read.runs import bakeoff_of, find_runs, search_runs
-from evalplugin.tracking.write.items import Tag
+from evalplugin.tracking.write.items import Datum, Tag
 from evalplugin.tracking.write.writer import RunWriter
 
 if TYPE_CHECKING:
@@ -187,7 +187,10 @@ def log_decision(tracking_uri: str | None, decision: Decision, run_ids: Sequence
         if summary is not None and not summary.tag("outcome"):
             _log(writer, summary.id, decision)
             return _logged_on(summary.id)
-        tags = [Tag("evalplugin.role", "decision"), Tag("evalplugin.decided_bakeoff", bakeoff_of(runs))]
+        tags: list[Tag | Datum] = [
+            Tag("evalplugin.role", "decision"),
+            Datum("decided_bakeoff", bakeoff_of(runs)),
+        ]
         run_id = writer.start(f"decision {decision.contest}", tags)
         try:
             _log(writer, run_id, decision)

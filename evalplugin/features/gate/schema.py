@@ -90,8 +90,8 @@ class ChampionSpec(Closed):
     trust: bool = Field(
         default=False,
         description="Fit the champion that MLflow names also where it runs a program or a plugin, reads files or "
-        "loads a deployed model, and no model of this config is the same: whoever may write to the tracking store "
-        "can then run code here. Beside `register` it stands alone.",
+        "loads a deployed model: whoever may write to the tracking store can then run code here. Beside "
+        "`register` it stands alone.",
         examples=[True],
     )
 
@@ -140,14 +140,14 @@ class SegmentMargin(Closed):
     )
     worst: _Amount | None = Field(
         default=None,
-        description="Most by which the mean of the worst group may be worse than that of the champion's worst group, "
-        "which may be another: a number, or a share such as 5 %.",
+        description="Most that may be lost from the champion's worst group to the challenger's, which may be "
+        "another.",
         examples=["2 %"],
     )
     gap: _Amount | None = Field(
         default=None,
-        description="Most by which the gap between the groups with the highest and the lowest mean may grow: a "
-        "number, or a share of the champion's gap such as 5 %.",
+        description="Most by which the gap between the highest and the lowest mean may grow; a share is of the "
+        "champion's gap.",
         examples=[0.01],
     )
     metric: str | None = Field(
@@ -184,13 +184,13 @@ class Guardrails(Closed):
     )
     costs: dict[Cost, CostLimit] = Field(
         default={},
-        description="By cost the most that is allowed; a fold's on average. peak_memory_mb is by how much the "
-        "process grows while the model runs, without data and libraries.",
+        description="By cost the most that is allowed; a fold's on average. peak_memory_mb is the growth of the "
+        "process by the model, without data and libraries.",
         examples=[{"recommend_seconds_per_user": {"max": 0.05}}],
     )
     segments: dict[str, SegmentMargin] = Field(
         default={},
-        description="By segment the most that may be lost in any of its groups, in the worst one, or between them.",
+        description="By segment the most that may be lost.",
         examples=[{"activity": {"margin": "10 %"}}],
     )
 
@@ -226,19 +226,17 @@ class Gate(Closed):
     )
     confidence: _Confidence = Field(
         default=0.95,
-        description="One-sided, that the gain is above min_gain. The chance of promoting any challenger whose "
-        "gain is not is about 1 less this or smaller, however many there are: in one decision, or with "
-        "`decisions` in so many. At 0.95 without `decisions` it is 5 % per decision, and about 78 % over 30 "
+        description="One-sided, that the gain is above min_gain, for all challengers together: in one decision, or "
+        "with `decisions` in so many. Without `decisions`, errors at 0.95 have a chance of about 78 % over 30 "
         "independent ones.",
         examples=[0.99],
     )
     decisions: int | None = Field(
         default=None,
         ge=1,
-        description="Over how many decisions, such as nights, the confidence holds: each spends its share of the "
-        "error. Those taken are counted in the history of the experiment, by dataset and split; when all are "
-        "taken the gate refuses. Left out: it holds for each decision alone. Strict levels need users: "
-        "set min_users to some thousands where most scores are 0.",
+        description="Over how many decisions, such as nights, the confidence holds; left out: for each alone. Those "
+        "taken are counted in the experiment, by dataset and split; after the last the gate refuses. Strict "
+        "levels need users: min_users of some thousands where most scores are 0.",
         examples=[90],
     )
     min_users: int = Field(
@@ -250,8 +248,8 @@ class Gate(Closed):
     guardrails: Guardrails = Guardrails()
     fail_on: FailOn = Field(
         default="refuse",
-        description="When the exit code is 1: where the gate cannot judge (refuse), where no challenger is "
-        "promoted (keep; also where the outcome is cannot tell), or never.",
+        description="When the exit code is 1: where the gate cannot judge (refuse), where no challenger is promoted "
+        "(keep, cannot tell too), or never.",
         examples=["keep"],
     )
 
@@ -272,9 +270,7 @@ class Register(Closed):
     )
     refresh: bool = Field(
         default=True,
-        description="Whether a champion that stays is registered again where the data has changed: fitted on the "
-        "latest data, with new lists. The lists of a version never change, while users meet ever more of their "
-        "items.",
+        description="Whether a champion that stays is registered again where the data has changed, with new lists.",
         examples=[False],
     )
 

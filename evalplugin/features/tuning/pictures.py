@@ -28,39 +28,38 @@ _CROSS = "M-1,-1L1,1M-1,1L1,-1"
 
 
 def study_pictures(plan: Plan, results: Sequence[ModelResult]) -> Iterator[ModelPicture]:
-    """Yield the pictures of tuning; none without a tuned model.
-
-    Else every model gets them, tuned or not: MLflow's compare page shows the files that all of its runs have.
-    """
-    tunings = [model.tuning for model in results if model.tuning is not None]
-    if not tunings:
+    """Yield the pictures of tuning, of the tuned models."""
+    models = [model for model in results if model.tuning is not None]
+    if not (tunings := [*map(_tuning, models)]):
         return
     metric = tunings[0].metric
     colours = model_colours(plan.models, plan.baseline)
-    models = [model for model in results if model.tuning is not None or model.error is None]
     limits = history_limits(models, metric)
     trials = 1 + max(row["trial"] for tuning in tunings for row in tuning.trials.to_pylist())
     bars = max(_BARS, *(len(tuning.space) for tuning in tunings))
     for place, group in groupby(models, key=lambda model: DataSplit.of(model.data)):
         own = list(group)
         for model in own:
-            others = [other for other in own if other is not model and other.tuning is not None]
+            others = [other for other in own if other is not model]
             history = history_chart(model, others, metric, colours[model.model], trials, limits)
             charts = {
                 "tune_history.png": (history, _history_key(model, len(others))),
                 "tune_importance.png": importance_chart(model, colours[model.model], bars),
             }
             for path, (chart, note) in charts.items():
-                subtitle = [_subtitle(model.tuning), note]
+                subtitle = [_subtitle(_tuning(model)), note]
                 draw = partial(
                     picture_of_run, chart, title=model.model, colour=colours[model.model], subtitle=subtitle
                 )
                 yield ModelPicture(place, model.model, path, draw)
 
 
-def _subtitle(tuning: Tuning | None) -> str:
-    if tuning is None:
-        return "not tuned"
+def _tuning(model: ModelResult) -> Tuning:
+    assert model.tuning is not None
+    return model.tuning
+
+
+def _subtitle(tuning: Tuning) -> str:
     values = f"validation {number(tuning.validation)}, defaults {number(tuning.defaults)}"
     return f"{values}: {count_text(len(tuning.trials), 'trial')}"
 
@@ -108,7 +107,7 @@ def history_chart(
     low, high = limits
     rows = [row for other in others for row in _best_so_far(other, metric, "var(--equal)", 1.5)]
     rows += _best_so_far(model, metric, colour, 2.5)
-    for trial in [] if model.tuning is None else model.tuning.trials.to_pylist():
+    for trial in _tuning(model).trials.to_pylist():
         style = {"colour": colour, "fill": colour, "shape": SHAPES[0]}
         if trial["state"] != "done":
             style["fill"] = "var(--surface)"
@@ -127,7 +126,7 @@ def _best_so_far(model: ModelResult, metric: str, colour: str, width: float) -> 
     """Yield the best value of the trials that are done, up to each trial, a line for each fold."""
     better = max if parse(metric).direction >= 0 else min
     best: dict[int, float] = {}
-    for trial in [] if model.tuning is None else model.tuning.trials.to_pylist():
+    for trial in _tuning(model).trials.to_pylist():
         fold, value = trial["fold"], trial["value"]
         if trial["state"] == "done":
             best[fold] = better(value, best.get(fold, value))
@@ -137,12 +136,11 @@ def _best_so_far(model: ModelResult, metric: str, colour: str, width: float) -> 
 
 
 def _history_key(model: ModelResult, others: int) -> str:
-    parts = []
-    if (tuning := model.tuning) is not None:
-        folds = len(set(tuning.trials["fold"].to_pylist()))
-        parts.append("line: best so far" + (f", of {folds} folds" if folds > 1 else ""))
-        parts += ["hollow: dropped"] if tuning.count("dropped") else []
-        parts += ["x: failed"] if tuning.count("failed") else []
+    tuning = _tuning(model)
+    folds = len(set(tuning.trials["fold"].to_pylist()))
+    parts = ["line: best so far" + (f", of {folds} folds" if folds > 1 else "")]
+    parts += ["hollow: dropped"] if tuning.count("dropped") else []
+    parts += ["x: failed"] if tuning.count("failed") else []
     if others:
         parts.append("grey: another tuned model" if others == 1 else f"grey: {others} other tuned models")
     return " · ".join(parts)
@@ -156,16 +154,14 @@ def importance_chart(model: ModelResult, colour: str, bars: int) -> tuple[Chart,
         colour: Of the bars.
         bars: Places for bars, as many for each model.
     """
-    rows, note = [], ""
-    if (tuning := model.tuning) is not None:
-        shares = importance(tuning)
-        known, note = (
-            ({}, shares) if isinstance(shares, str) else (shares, "by PED-ANOVA: what the best trials share")
-        )
-        for name in known or tuning.space:
-            texts = [*([share(known[name])] if known else []), f"best {_best(tuning, name)}"]
-            row = {"model": cut(name, _LABEL), "share": known.get(name, 0.0), "colour": colour}
-            rows.append({**row, "text": " · ".join(texts)})
+    rows, tuning = [], _tuning(model)
+    shares = importance(tuning)
+    by = "by PED-ANOVA: what the best trials share"
+    known, note = ({}, shares) if isinstance(shares, str) else (shares, by)
+    for name in known or tuning.space:
+        texts = [*([share(known[name])] if known else []), f"best {_best(tuning, name)}"]
+        row = {"model": cut(name, _LABEL), "share": known.get(name, 0.0), "colour": colour}
+        rows.append({**row, "text": " · ".join(texts)})
     places = [row["model"] for row in rows] + [" " * place for place in range(bars - len(rows))]
     return Chart("tune_importance", rows, {"names": places}, "Importance of parameters"), note
 

@@ -38,8 +38,8 @@ class Budget(Closed):
     seconds: float | None = Field(
         default=None,
         gt=0,
-        description="Seconds of fitting, recommending and scoring, all trials together, as they were measured when "
-        "a trial was computed. What has begun is finished.",
+        description="Seconds of fitting, recommending and scoring, all trials together, as measured when a trial "
+        "was computed. What has begun is finished.",
         examples=[600],
     )
 
@@ -71,8 +71,8 @@ class Tune(Closed):
     )
     prune: Literal["race", "none"] = Field(
         default="race",
-        description="race: a trial is dropped after a part of the users where it is worse than the best one so far "
-        "beyond chance; none: every trial sees all users.",
+        description="race: a trial is dropped where it is worse than the best one so far beyond chance on a part of "
+        "the users; none: every trial sees all users.",
         examples=["none"],
     )
 

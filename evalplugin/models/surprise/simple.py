@@ -77,10 +77,10 @@ class BaselineOnly(ColdStartFromBiases):
 class SlopeOne(SurpriseModel):
     """The user's mean rating plus the mean difference between an item and each of the user's items.
 
-    score(u, i) = mean_u + mean over j of dev(i, j), j the user's items that any user rated together with i; dev(i, j) =
-    mean of r_vi - r_vj over the users v who rated both. Lemire and Maclachlan 2005, "Slope One predictors for online
-    rating-based collaborative filtering". A known defect of Surprise: ``dev`` is computed from ratings cut to whole
-    numbers (3.5 counts as 3). An item's differences are the same for all users, so opposite tastes cancel out.
+    score(u, i) = mean_u + mean over j of dev(i, j), j the user's items that any user rated together with i; dev(i,
+    j) = mean of r_vi - r_vj over the users v who rated both. Lemire and Maclachlan 2005, "Slope One predictors for
+    online rating-based collaborative filtering". A known defect of Surprise: ``dev`` is computed from ratings cut
+    to whole numbers (3.5 counts as 3).
     """
 
     name = "SlopeOne"

@@ -43,14 +43,12 @@ def surprise_top_n(
 ) -> pd.DataFrame:
     """Return the n best items of each user: columns user and item (raw ids), rank (from 1) and score, best first.
 
-    The same lists as ranking ``algorithm.predict(user, item, clip=False).est`` of every item of the trainset, but for
-    items whose scores are equal within 1e-9, hundreds of times faster and in bounded memory. Scores are those of
-    ``predict`` within 1e-9. They are not clipped to the rating scale, which would tie the best of them. Equal scores
-    are in the trainset's order of items. Equally similar neighbours are taken in the order of the trainset's ratings,
-    as in Surprise; one whose similarity is undefined (NaN) is none.
+    The same lists as ranking ``algorithm.predict(user, item, clip=False).est`` of every item of the trainset, but
+    for items whose scores are equal within 1e-9, in bounded memory. Scores are not clipped to the rating scale,
+    which would tie the best of them. Equal scores are in the trainset's order of items.
 
-    NormalPredictor, and an algorithm with an ``estimate`` of its own, is called pair by pair, which is slow: a
-    SlowEstimates warning says so.
+    NormalPredictor, and an algorithm with an ``estimate`` of its own, is called pair by pair, with a SlowEstimates
+    warning.
 
     Args:
         algorithm: A fitted scikit-surprise algorithm; it is not changed.

@@ -25,6 +25,8 @@ from evalplugin.report.leaderboard import leaderboard, spreads
 from evalplugin.report.page.data import colours_of, contest_data
 from evalplugin.report.page.examples import MAX_TRUTH
 from evalplugin.report.sections import Section
+from evalplugin.report.sentences.fits import costs_line
+from evalplugin.report.sentences.groups import groups_line
 from evalplugin.report.sentences.lists import hit_rates_sentences
 from evalplugin.report.sentences.reading import reading_lines, sample_sentence
 from evalplugin.report.sentences.verdict import verdict
@@ -60,7 +62,7 @@ def comparison_page(comparisons: Sequence[Comparison], sections: Sequence[Sectio
         if s.table is not None
     ]
     page: str = _template().render(
-        title=f"Comparison {first.contest.name}",
+        title=str(first.contest.place) if len(comparisons) == 1 else first.contest.name,
         contests=[_contest(comparison, sections) for comparison in comparisons],
         across=across,
         css=_trusted([*_theme(comparisons), _source("page.css")]),
@@ -97,6 +99,7 @@ def _contest(comparison: Comparison, sections: Sequence[Section]) -> dict[str, A
         "group_statistics": {metric: _group_statistics(comparison, metric) for metric in contest.metrics},
         "overlap": overlap_table(comparison),
         "hit_rates": hit_rates_sentences(comparison),
+        "lines": {"groups": groups_line(comparison), "costs": costs_line(comparison)},
         "reading": list(reading_lines(comparison, data["examples"], truth=MAX_TRUTH)),
         "sample": sample_sentence(comparison, data["examples"]),
         "data": data,

@@ -80,13 +80,16 @@ def _metric(comparison: Comparison, position: Mapping[str, int], metric: str) ->
     spec = comparison.contest.spec(metric)
     cells = [row.cells.get(metric) for row in comparison.scored]
     summaries = [None if c is None else c.summary for c in cells]
-    defined = [s.quantiles for s in summaries if s is not None and s.n]
+    known = [s for s in summaries if s is not None and s.n]
+    defined = [s.quantiles for s in known]
     low, high = axis_limits(spec, defined)
     return {
         "name": metric,
         "better": spec.direction,
         "perUser": bool(defined),
         "family": spec.at(None).name,
+        # Values of at most 1 whose mean is the share that is not 0.
+        "binary": all(s.quantiles.max() <= 1 and abs(s.mean + s.zero_share - 1) < 1e-9 for s in known),
         "axis": [rounded(low), rounded(high)],
         "means": [
             None if c is None else [*map(rounded, (c.mean, c.low, c.high)), c.users, c.undefined]

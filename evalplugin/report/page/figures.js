@@ -18,7 +18,9 @@ class Contest {
     this.section = section;
     this.data = JSON.parse(section.querySelector("script.data").textContent);
     this.drawing = 0;
-    openCard(this);
+    // A closed part has no width to draw in.
+    for (const part of section.querySelectorAll("details.part"))
+      part.addEventListener("toggle", () => { if (part.open && part.dataset.drawn !== String(this.drawing)) this.draw(); });
     if (!this.data.models.length) return;
     const { models, metrics, baseline } = this.data;
     this.metric = 0;
@@ -76,7 +78,7 @@ class Contest {
   }
 
   async draw() {
-    if (!this.data.models.length) return;
+    if (!this.data.models.length) return this.show(this.data.card ?? [], ++this.drawing);
     const turn = ++this.drawing;
     const metric = this.data.metrics[this.metric];
     this.section.querySelectorAll(".shown").forEach((node) => { node.textContent = metric.name; });
@@ -84,27 +86,21 @@ class Contest {
       button.setAttribute("aria-pressed", String(i === this.focus)));
     const figures = [
       ...differenceFigures(this, metric), ...curveFigures(this, metric), ...costFigures(this), ...groupFigures(this, metric),
-      ...hitRateFigures(this), ...(this.data.trend ? [this.data.trend.figure] : []),
+      ...hitRateFigures(this), ...(this.data.trend ? [this.data.trend.figure] : []), ...(this.data.card ?? []),
     ];
+    await this.show(figures, turn);
+  }
+
+  /** Draw the figures of open parts. */
+  async show(figures, turn) {
+    this.section.querySelectorAll("details.part[open]").forEach((part) => { part.dataset.drawn = turn; });
     for (const figure of figures) {
       if (turn !== this.drawing) return; // something else was chosen meanwhile
       const node = this.find(`figure[data-chart="${figure.kind}"]`);
-      if (node) await show(node, figure);
+      if (node && !node.closest("details.part:not([open])")) await show(node, figure);
     }
     if (turn === this.drawing) this.section.dataset.drawn = String(turn);
   }
-}
-
-/** Draw the charts of the data once their section is opened, as a closed one has no width. */
-function openCard(contest) {
-  const { card } = contest.data;
-  if (!card) return;
-  const details = contest.find("details.data");
-  details.addEventListener("toggle", async () => {
-    if (!details.open || details.dataset.drawn) return;
-    details.dataset.drawn = "true";
-    for (const figure of card) await show(contest.find(`figure[data-chart="${figure.kind}"]`), figure);
-  });
 }
 
 /** Show one figure: its chart, or in words why there is none, and its numbers. */
@@ -268,8 +264,11 @@ function curveFigures(contest, metric) {
   const perModel = (rowOf) => models.map((model, i) => ({ cells: [nameCell(model), ...rowOf(i)] }));
   return [
     {
-      kind: "distribution", rows: users, why: `${metric.name} is one number a model.`,
-      values: { title: metric.name, low: metric.axis[0], high: metric.axis[1], shares: `share of ${units}, lowest first` },
+      kind: "distribution", why: `${metric.name} is one number a model.`,
+      ...(metric.perUser && metric.binary ? shareBars(contest, metric) : {
+        rows: users,
+        values: { title: metric.name, low: metric.axis[0], high: metric.axis[1], shares: `share of ${units}, lowest first` },
+      }),
       description: `${metric.name} of every ${unit}, lowest to highest, a line for each model`,
       columns: [text("Model"), ...values("Mean", "Std", "At 0", ...tenths.map((t) => `${t} %`), capitalized(units), "Undefined")],
       numbers: perModel((i) => {
@@ -294,6 +293,19 @@ function curveFigures(contest, metric) {
       numbers: perModel((i) => precision.recall.map((_, place) => fixed(precision.values[i]?.[place]))),
     },
   ];
+}
+
+/** Return a bar for each model: the share of its values that are 1. */
+function shareBars(contest, metric) {
+  const { models, units } = contest.data;
+  const shown = models.map((model, i) => ({ model, mean: metric.means[i]?.[0] })).filter(({ mean }) => mean != null);
+  const room = barWidth(contest.find('figure[data-chart="distribution"] .plot'), shown.map(({ model }) => model.name));
+  const rows = shown.flatMap(({ model, mean }) => [[1, 0, mean, model.colour], [0, mean, 1, "var(--equal)"]].map(([value, start, end, colour]) => ({
+    model: model.name, kind: String(value), start, end, middle: (start + end) / 2, colour, text: percent(end - start),
+    ink: value ? "var(--surface)" : "var(--ink)",
+    inside: widest([percent(end - start)], LABEL_FONT) + 4 < (end - start) * room ? percent(end - start) : "",
+  })));
+  return { chart: "shares", rows, values: { height: ROW * shown.length, shares: `share of ${units} with ${metric.name} 1, and 0` } };
 }
 
 const brief = (name) => (name.length > 24 ? `${name.slice(0, 23)}…` : name);

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from evalplugin.base.numbers import number, percent, share, signed
+from evalplugin.base.numbers import number, percent, seconds, share, signed
 from evalplugin.comparison.compared import ComparedModel
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.report.competition import facts_of
 
+_TAKE = "fit and lists take {least} ({cheapest}) to {most} ({dearest})"
 _TUNED = (
     "Tuned by {metric} within the train data, {split}; budget: {budget}. Optimism, validation against test: "
     "{models}."
@@ -32,6 +33,22 @@ _FOLDS_COLUMN = (
     "mean of a fold."
 )
 _FAILED = "{model} failed: {error}"
+
+
+def costs_line(comparison: Comparison) -> str:
+    """Return the cheapest and the dearest model by the seconds of fit and lists; nothing where they are not known."""
+    known = {row.model: facts_of(comparison.contest, row.model).costs for row in comparison.scored}
+    taken = {
+        model: total
+        for model, costs in known.items()
+        if costs is not None and math.isfinite(total := costs.fit_seconds + costs.recommend_seconds)
+    }
+    if len(taken) < 2:
+        return ""
+    cheapest, dearest = min(taken, key=taken.__getitem__), max(taken, key=taken.__getitem__)
+    return _TAKE.format(
+        cheapest=cheapest, least=seconds(taken[cheapest]), dearest=dearest, most=seconds(taken[dearest])
+    )
 
 
 def fit_lines(comparison: Comparison, *, has_folds: bool = False) -> Iterator[str]:

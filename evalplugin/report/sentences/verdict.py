@@ -7,23 +7,76 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from evalplugin.base.numbers import number, p_equals, percent, relative, share, signed
+from evalplugin.base.numbers import (
+    UNDEFINED,
+    memory,
+    number,
+    p_equals,
+    percent,
+    relative,
+    seconds,
+    share,
+    signed,
+)
 from evalplugin.base.units import count_text
 from evalplugin.comparison.best import BestModels
 from evalplugin.comparison.compared import Pair
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.statistics.permutation import RELIABLE_FROM
 from evalplugin.metrics.scores import Units
+from evalplugin.report.competition import facts_of
 from evalplugin.report.sentences.units import ranking_basis
 
-# Headlines, shown without a full stop.
-_ONLY = "{leader} is the only model with a value of {metric}"
-_BEST = "{leader} is the best by {metric} ({level} confidence)"
-_MAY_BE_BEST = "Any of {models} may be the best by {metric} ({level} confidence)"
-_NO_VALUE = "No model has a value of {metric}"
-_NOT_RANKED = "No {units.noun} has values of all models: none is ranked by {metric}"
-_NO_DIRECTION = "Neither high nor low is better by {metric}: no model wins by it"
-_ONE_NUMBER = "{leader} has the best {metric}, {mean}: one number, without a test"
+# Headlines: what is known, in the terms of a decision.
+_ONLY = "{leader} is the only model with a value of {metric}."
+_BEST = "{leader} is the best by {metric}."
+_BEST_OVER = "{leader} is the best: {gain}."
+_BEAT = "{models} beat {baseline}: {gains}. Which of the {count} is better is not decided."
+_BEATS = "{model} beats {baseline}: {gains}. Whether {others} is as good is not decided."
+_BEATS_MORE = "{model} beats {baseline}: {gains}. Whether {others} are as good is not decided."
+_BEAT_SOME = "{models} beat {baseline}: {gains}. Whether {others} is as good is not decided."
+_BEAT_SOME_MORE = "{models} beat {baseline}: {gains}. Whether {others} are as good is not decided."
+_NONE_SHOWN = "No model is shown to beat {baseline}: {leader} leads by {gain}, which may be chance."
+_NONE_BEATS = "No model beats {baseline}. The best of the others, {second}, is at {gain}."
+_BASELINE_LEADS = "No model is shown to beat {baseline}. {others} may be as good."
+_NOT_DECIDED = "Which of {models} is the best by {metric} is not decided."
+_NO_VALUE = "No model has a value of {metric}."
+_NOT_RANKED = "No {units.noun} has values of all models: none is ranked by {metric}."
+_NO_DIRECTION = "Neither high nor low is better by {metric}: no model wins by it."
+_ONE_NUMBER = "{leader} has the best {metric}, {mean}: one number, without a test."
+_COUNTS = {2: "two", 3: "three", 4: "four"}
+
+# By how much: of one model, and of several.
+_OVER = "{gain} over {against}"
+_AGAINST_LOWER = "{gain} against {against}"  # where lower values are better
+_TIMES = "{times} times the {metric} of {against}"
+_TIMES_ITS = "{times} times its {metric}"
+_LARGE_RATIO = 2.0  # from here on a factor is read more easily than percent
+_MOST_TIMES = 20.0  # a baseline near zero: a ratio to it says nothing
+
+# At most three lines of detail: for whom, at what cost, and what to do next.
+_FOR_WHOM = (
+    "{model} is better than {against} for {better} of {units.nouns} and worse for {worse} ({level} confidence, {users} "
+    "{units.nouns})."
+)
+_OVER_USERS = "At {level} confidence, over {users} {units.nouns}."
+_COSTS = "Fit and lists take {costs}."
+_COST = "{seconds} and {memory} ({model})"
+_COST_TIME = "{seconds} ({model})"
+_NEXT_DECIDED = (
+    "Next: try {leader} on live traffic against {against}; offline scores do not show what people will do."
+)
+_NEXT_UNDECIDED = (
+    "Next: take the cheaper of them, or test on more {units.nouns}: four times as many show half the "
+    "difference."
+)
+_NEXT_SEEDS = (
+    "Next: fit with more seeds: as far as is measured, more {units.nouns} alone would not tell {leader} from "
+    "{rival}."
+)
+_NEXT_NONE = (
+    "Next: tune the models, or test on more {units.nouns}: these show a difference of {least} or more."
+)
 
 # What the headline rests on.
 _NO_UNIT = "No {units.noun} has values of all models."
@@ -43,9 +96,7 @@ _WITHOUT_HISTORY_IN_FOLDS = (
     "them."
 )
 _BEST_WITH_HISTORY = "Among the {known} with history, {leader} is the best."
-_MAY_BE_BEST_WITH_HISTORY = (
-    "Among the {known} with history, {leader} leads, and any of {models} may be the best."
-)
+_MAY_BE_BEST_WITH_HISTORY = "Among the {known} with history, {leader} leads, and {models} may be the best."
 
 # The leader against the baseline.
 _AGAINST = "{model} against {against}: {difference}"
@@ -54,7 +105,6 @@ _CHANCE = "{measured}; may be chance ({p})."
 _UNTESTED = "{measured}; too few {units.nouns} to test."
 _DETECTABLE = "Only a difference of {least} or more is found in 4 of 5 such bake-offs."
 _WITHIN_SEEDS = "It is smaller than what another seed gives (±{range})."
-_BASELINE_LEADS = "The baseline {leader} leads."
 _BETTER_BY = "It is better than the baseline by {metrics} too."
 _WORSE_BY = "It is worse than the baseline by {metrics}."
 _NOT_SHOWN_BY = "No difference from the baseline is shown by {metrics}."
@@ -69,12 +119,10 @@ _FEW_WITH = (
 
 # Groups of users.
 _BEST_IN_GROUP = 'Among {units.nouns} of the group "{label}" ({segment}), {leader} is the best.'
-_MAY_BE_BEST_IN_GROUP = (
-    'Among {units.nouns} of the group "{label}" ({segment}), any of {models} may be the best.'
-)
+_MAY_BE_BEST_IN_GROUP = 'Among {units.nouns} of the group "{label}" ({segment}), {models} may be the best.'
 _MORE_GROUPS = "{leader} is shown not to be the best in {groups} more."
 _GROUP_BEST = "{label}: {leader} is the best."
-_GROUP_MAY_BE_BEST = "{label}: any of {models} may be the best."
+_GROUP_MAY_BE_BEST = "{label}: {models} may be the best."
 _FROM_TRUTH = (
     "These groups are made from the held-out items, which nobody knows when a list is made: they show where scores "
     "come from, and no winner is named."
@@ -93,43 +141,160 @@ _MOST_GROUPS = 2
 
 @dataclass(frozen=True)
 class Verdict:
-    """A headline and further sentences."""
+    """What is known, in the terms of a decision: the same words in every output."""
 
     # ``one`` model is shown to be the best, ``several`` may be, or ``none``: nothing was compared.
     status: Literal["one", "several", "none"]
     label: str
-    headline: str  # without a full stop
-    sentences: tuple[str, ...] = ()
+    name: str  # in a few words, as a run is named
+    headline: str  # a sentence or two
+    details: tuple[str, ...] = ()  # at most three lines: for whom, at what cost, what to do next
+    evidence: tuple[str, ...] = ()  # sentences of statistics
+
+    def __str__(self) -> str:
+        return " ".join([self.headline, *self.details])
 
 
-def verdict(comparison: Comparison) -> Verdict:
-    """Return the verdict by the primary metric, and on the other metrics of the leader and the baseline."""
-    metric = comparison.contest.primary
+def verdict(comparison: Comparison, metric: str | None = None) -> Verdict:
+    """Return the verdict by a metric, the primary one if none is named."""
+    metric = metric or comparison.contest.primary
     best = comparison.best.get(metric)
     if best is None:
-        return Verdict("none", "Nothing to decide", _without_best(comparison, metric))
-    status: Literal["one", "several", "none"] = "one" if len(best.models) == 1 else "several"
-    label = "Decided" if len(best.models) == 1 else "Not decided"
+        return Verdict("none", "Nothing to decide", "nothing to decide", _without_best(comparison, metric))
+    evidence = (*_further_sentences(comparison, best), *_other_metrics(comparison, best))
     if len(best.compared) == 1:
-        status, label = "none", "One model"
-    sentences = (*_further_sentences(comparison, best), *_other_metrics(comparison, best))
-    return Verdict(status, label, best_sentence(best), sentences)
+        headline = _ONLY.format(leader=best.leader, metric=metric)
+        return Verdict("none", "One model", f"{best.leader} alone", headline, evidence=evidence)
+    headline, details = _headline(comparison, best), tuple(_details(comparison, best))
+    if len(best.models) == 1:
+        return Verdict("one", "Decided", f"{best.leader} is the best", headline, details, evidence)
+    return Verdict("several", "Not decided", f"{best.leader} leads, not decided", headline, details, evidence)
 
 
-def verdict_sentence(comparison: Comparison, metric: str) -> str:
-    """Return a few sentences: the models that may be the best by a metric, and the leader against the baseline."""
-    best = comparison.best.get(metric)
-    if best is None:
-        return f"{_without_best(comparison, metric)}."
-    return " ".join([f"{best_sentence(best)}.", *_further_sentences(comparison, best)])
+def _headline(comparison: Comparison, best: BestModels) -> str:
+    """Return what is known: the models that beat the baseline and by how much, and which of them is the best."""
+    metric, baseline, leader = best.metric, comparison.contest.baseline, best.leader
+    if baseline is None or baseline not in best.compared:
+        if len(best.models) == 1:
+            return _BEST_OVER.format(leader=leader, gain=_gain(comparison, metric, leader, best.compared[1]))
+        return _NOT_DECIDED.format(models=_named(best.models), metric=metric)
+    others = [model for model in best.compared if model != baseline]
+    if leader == baseline:
+        if len(best.models) == 1:
+            gain = f"{_amounts(comparison, metric, others[:1], baseline)} {metric}"
+            return _NONE_BEATS.format(baseline=baseline, second=others[0], gain=gain)
+        return _BASELINE_LEADS.format(
+            baseline=baseline, others=_named([m for m in best.models if m != baseline])
+        )
+    beat = [
+        m
+        for m in best.models
+        if (pair := comparison.pair(metric, m, baseline)) is not None and pair.mark == "+"
+    ]
+    if len(best.models) == 1:
+        gain = _gain(comparison, metric, leader, baseline)
+        return (_BEST_OVER if beat else _BEST).format(leader=leader, gain=gain, metric=metric)
+    if not beat:
+        gain = f"{_amounts(comparison, metric, [leader], baseline)} {metric}"
+        return _NONE_SHOWN.format(baseline=baseline, leader=leader, gain=gain)
+    rest = [model for model in best.models if model not in beat]
+    values = {"model": beat[0], "models": _named(beat), "baseline": baseline, "others": _named(rest)}
+    values |= {
+        "gains": _gains(comparison, metric, beat, baseline),
+        "count": _COUNTS.get(len(beat), str(len(beat))),
+    }
+    if not rest:
+        return _BEAT.format(**values)
+    if len(beat) == 1:
+        return (_BEATS if len(rest) == 1 else _BEATS_MORE).format(**values)
+    return (_BEAT_SOME if len(rest) == 1 else _BEAT_SOME_MORE).format(**values)
 
 
-def best_sentence(best: BestModels) -> str:
-    """Return the models that may be the best as a sentence without a full stop: the first line of every report."""
-    template = _BEST if len(best.models) == 1 else _MAY_BE_BEST
-    return (_ONLY if len(best.compared) == 1 else template).format(
-        leader=best.leader, models=_named(best.models), metric=best.metric, level=percent(best.level)
+def _ratios(comparison: Comparison, metric: str, models: Sequence[str], against: str) -> list[float]:
+    """Return the mean of each model as a multiple of another one's; none where that one's is near zero."""
+    means = {row.model: row.mean(metric) for row in comparison.models}
+    ratios = []
+    for model in models:
+        pair = comparison.pair(metric, model, against)
+        whole = means[model] / means[against] if means[against] > 0 else math.inf
+        ratios.append(whole if pair is None else 1 + pair.paired.relative)
+    return ratios if all(1 / _MOST_TIMES < ratio < _MOST_TIMES for ratio in ratios) else []
+
+
+def _amounts(comparison: Comparison, metric: str, models: Sequence[str], against: str) -> str:
+    """Return by how much models differ from another one: ``+89 % and +72 %``, or absolute where that is near zero."""
+    if ratios := _ratios(comparison, metric, models, against):
+        return _listed([relative(ratio - 1) for ratio in ratios])
+    means = {row.model: row.mean(metric) for row in comparison.models}
+    pairs = {model: comparison.pair(metric, model, against) for model in models}
+    return _listed(
+        [
+            signed(means[model] - means[against] if pair is None else pair.paired.interval.mean)
+            for model, pair in pairs.items()
+        ]
     )
+
+
+def _gains(comparison: Comparison, metric: str, models: Sequence[str], against: str) -> str:
+    """Return by how much models are better than another one, which was named before."""
+    models = models[: _MOST_NAMED if len(models) <= _MOST_NAMED else _MOST_NAMED - 1]
+    ratios = _ratios(comparison, metric, models, against)
+    if max(ratios, default=0.0) > 1 + _LARGE_RATIO:
+        return _TIMES_ITS.format(times=_listed([number(ratio, 1) for ratio in ratios]), metric=metric)
+    return f"{_amounts(comparison, metric, models, against)} {metric}"
+
+
+def _gain(comparison: Comparison, metric: str, model: str, against: str) -> str:
+    """Return by how much one model is better than another one, which is named."""
+    ratios = _ratios(comparison, metric, [model], against)
+    if max(ratios, default=0.0) > 1 + _LARGE_RATIO:
+        return _TIMES.format(times=number(ratios[0], 1), metric=metric, against=against)
+    template = _OVER if comparison.contest.spec(metric).direction > 0 else _AGAINST_LOWER
+    gain = f"{_amounts(comparison, metric, [model], against)} {metric}"
+    return template.format(gain=gain, against=against)
+
+
+def _details(comparison: Comparison, best: BestModels) -> Iterator[str]:
+    """Yield for whom the leader is better, what the models cost that may be the best, and what to do next."""
+    units, baseline, level = comparison.contest.units, comparison.contest.baseline, percent(best.level)
+    pair = _against_baseline(comparison, best)
+    if pair is not None and pair.mark:
+        whom = _FOR_WHOM.format(
+            model=pair.model, against=pair.against, better=share(pair.better), worse=share(pair.worse), units=units,
+            level=level, users=f"{pair.paired.users:,}",
+        )  # fmt: skip
+    else:
+        whom = _OVER_USERS.format(level=level, users=f"{best.users:,}", units=units)
+    yield " ".join([whom, *_cautions(comparison, best), *group_sentences(comparison, best.metric)])
+    if best.metric != comparison.contest.primary:
+        return
+    named = best.models[:_MOST_NAMED]
+    if baseline is not None and baseline not in named:
+        named = (*named, baseline)
+    if costs := [cost for model in named if (cost := _cost(comparison, model))]:
+        yield _COSTS.format(costs=_listed(costs))
+    values = {"units": units, "leader": best.leader, "rival": best.rival}
+    if baseline is not None and (best.leader == baseline or pair is None or not pair.mark):
+        least = [
+            p.paired.detectable for p in comparison.pairs if p.metric == best.metric and p.against == baseline
+        ]
+        if math.isfinite(smallest := min(least, default=math.nan)):
+            yield _NEXT_NONE.format(least=number(smallest), **values)
+    elif len(best.models) == 1:
+        against = baseline or best.compared[1]
+        yield _NEXT_DECIDED.format(against=against, **values)
+    elif best.users > 1:
+        yield (_NEXT_SEEDS if best.needs_seeds else _NEXT_UNDECIDED).format(**values)
+
+
+def _cost(comparison: Comparison, model: str) -> str:
+    """Return the seconds and memory that a model's fit and lists take; empty where they are not known."""
+    costs = facts_of(comparison.contest, model).costs
+    taken = math.nan if costs is None else costs.fit_seconds + costs.recommend_seconds
+    if costs is None or not math.isfinite(taken):
+        return ""
+    template = _COST_TIME if (shown := memory(costs.peak_memory_mb)) == UNDEFINED else _COST
+    return template.format(seconds=seconds(taken), memory=shown, model=model)
 
 
 def why_several(best: BestModels, units: Units) -> list[str]:
@@ -180,16 +345,12 @@ def to_tell_apart(best: BestModels, units: Units) -> list[str]:
 
 
 def _further_sentences(comparison: Comparison, best: BestModels) -> Iterator[str]:
-    """Yield sentences on the basis of the headline, the groups where it does not hold, and leader against baseline."""
-    yield from _basis(comparison, best)
-    yield from group_sentences(comparison, best.metric)
+    """Yield the statistics behind the headline: whom it rests on, and the leader against the baseline."""
+    if basis := ranking_basis(comparison, best.metric):
+        yield _BASIS.format(basis=basis)
     if (pair := _against_baseline(comparison, best)) is not None:
         difference = _difference(comparison, pair)
         yield _AGAINST.format(model=best.leader, against=pair.against, difference=difference)
-    elif best.leader == comparison.contest.baseline:
-        means = {row.model: row.mean(best.metric) for row in comparison.models}
-        if any(means[model] != means[best.leader] for model in best.compared[1:2]):
-            yield _BASELINE_LEADS.format(leader=best.leader)
 
 
 def _other_metrics(comparison: Comparison, best: BestModels) -> Iterator[str]:
@@ -203,20 +364,14 @@ def _other_metrics(comparison: Comparison, best: BestModels) -> Iterator[str]:
             yield template.format(metrics=", ".join(metrics))
 
 
-def _basis(comparison: Comparison, best: BestModels) -> Iterator[str]:
-    """Yield sentences on the users that the headline rests on: their number, and whether those without history decide.
-
-    There is a warning where few of them tell the leader from a model that is left out.
-    """
+def _cautions(comparison: Comparison, best: BestModels) -> Iterator[str]:
+    """Yield what limits the headline: few users who tell models apart, and users without history who decide it."""
     yield from why_several(best, comparison.contest.units)
     if best.fewest is not None and best.fewest[1] < RELIABLE_FROM:
         other, differing = best.fewest
-        pair = _against_baseline(comparison, best)
-        if pair is None or not pair.mark or pair.against != other:  # else it stands beside the difference
-            units = comparison.contest.units
-            yield _FEW_WITH.format(differing=differing, units=units, leader=best.leader, other=other)
-    if basis := ranking_basis(comparison, best.metric):
-        yield _BASIS.format(basis=basis)
+        yield _FEW_WITH.format(
+            differing=differing, units=comparison.contest.units, leader=best.leader, other=other
+        )
     in_folds = comparison.n_folds > 1
     counts = {"units": comparison.contest.units, "users": f"{best.users:,}"}
     if comparison.is_of_newcomers(best.metric):
@@ -244,8 +399,12 @@ def _without_best(comparison: Comparison, metric: str) -> str:
 
 def _named(models: Sequence[str]) -> str:
     if len(models) <= _MOST_NAMED:
-        return ", ".join(models)
+        return _listed(models)
     return f"{', '.join(models[: _MOST_NAMED - 1])} and {len(models) - _MOST_NAMED + 1} others"
+
+
+def _listed(texts: Sequence[str]) -> str:
+    return " and ".join(filter(None, [", ".join(texts[:-1]), *texts[-1:]]))
 
 
 def _in_group(group: BestModels, best: str, may_be_best: str, **values: str | Units) -> str:

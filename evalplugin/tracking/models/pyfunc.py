@@ -24,19 +24,18 @@ if TYPE_CHECKING:
 class PyfuncModel(Recommender):
     """A model from MLflow, as it is deployed: of the registry, of a run, or a folder.
 
-    It is loaded in this environment and asked for lists or for scores; it is not fitted. By its signature, it takes a
-    column of users and answers with a list of items for each, or a column of users and one of items, and answers with a
-    score for each pair. Items that are no candidates, such as those of the user's train data, are left out. What was
-    evaluated, users and items that the data does not have, short lists and missing users are counted, and shown as
-    warnings.
+    It is loaded in this environment; it is not fitted. By its signature, it takes a column of users and answers
+    with a list of items for each, or a column of users and one of items, and answers with a score for each pair.
+    Items that are no candidates, such as those of the user's train data, are left out. Unknown ids, short lists and
+    missing users are counted.
     """
 
     model: Annotated[
         str,
         Field(
             min_length=1,
-            description="URI of the model: models:/NAME@ALIAS, models:/NAME/3, runs:/ID/PATH, another URI that MLflow "
-            "loads, or a folder relative to the config; in the tracking store of the bake-off",
+            description="models:/NAME@ALIAS, models:/NAME/3, runs:/ID/PATH, another URI that MLflow loads from the "
+            "tracking store of the bake-off, or a folder relative to the config",
         ),
     ]
     takes: Annotated[

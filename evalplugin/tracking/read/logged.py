@@ -31,7 +31,7 @@ from evalplugin.report.competition import AS_LISTED, ModelFacts, Rules, Tuned, b
 from evalplugin.segments import HistoryLengths, Segmentation
 from evalplugin.tracking import mlflow
 from evalplugin.tracking.connection import check_stored_uri, tracking_call
-from evalplugin.tracking.names import metric_name, metric_names
+from evalplugin.tracking.names import DATA_FILE, DATA_TAG, IN_FILE, metric_name, metric_names
 from evalplugin.tracking.read.tables import (
     clustering_of,
     histories_of,
@@ -68,8 +68,23 @@ class LoggedRun:
         return f"run {self.name} ({self.id})"
 
     def tag(self, key: str) -> str:
-        """Return a tag of evalplugin, or an empty text."""
-        return str(self.run.data.tags.get(f"evalplugin.{key}", ""))
+        """Return a tag of evalplugin, or what programs read under that name, or an empty text."""
+        if (tag := self.run.data.tags.get(f"evalplugin.{key}")) is not None:
+            return str(tag)
+        is_in_file = key in str(self._data_tag.get(IN_FILE, "")).split(",")
+        value = (self.data if is_in_file else self._data_tag).get(key, "")
+        return value if isinstance(value, str) else json.dumps(value)
+
+    @cached_property
+    def data(self) -> dict[str, Any]:
+        """What programs read: the values of the tag ``evalplugin.data``, and those that are too long for it."""
+        kept = {key: value for key, value in self._data_tag.items() if key != IN_FILE}
+        left = self.json_file(DATA_FILE) if len(kept) < len(self._data_tag) else None
+        return kept | left if isinstance(left, dict) else kept
+
+    @cached_property
+    def _data_tag(self) -> dict[str, Any]:
+        return _parsed(str(self.run.data.tags.get(DATA_TAG, "")), dict)
 
     @property
     def place(self) -> int:
@@ -82,36 +97,25 @@ class LoggedRun:
         """Whether the winner of a bake-off could not be registered; of a summary run."""
         return self.tag("registered").startswith("failed")
 
-    def _json_tag(self, key: str, kind: type[_T]) -> _T:
-        """Return a tag of JSON that holds a value of a kind; an empty one without the tag, or where it holds another.
-
-        The text of some was too long for a tag.
-        """
-        try:
-            value = json_of(self.tag(key))
-        except ValueError:
-            return kind()
-        return value if isinstance(value, kind) else kind()
-
     def mapping(self, key: str) -> dict[str, str]:
         """Return a tag of JSON that holds a mapping; empty without one."""
-        return {name: str(text) for name, text in self._json_tag(key, dict).items()}
+        return {name: str(text) for name, text in _parsed(self.tag(key), dict).items()}
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """Sentences on the lists of the model."""
-        return tuple(map(str, self._json_tag("warnings", list)))
+        return tuple(map(str, _parsed(self.tag("warnings"), list)))
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Notes from reading the table of scores."""
-        return tuple(map(str, self._json_tag("notes", list)))
+        return tuple(map(str, _parsed(self.tag("notes"), list)))
 
     @property
     def findings(self) -> tuple[Finding, ...]:
         """The findings of the checks; empty where they are not there or cannot be read."""
         try:
-            return tuple(Finding(**value) for value in self._json_tag("checks", list))
+            return tuple(Finding(**value) for value in _parsed(self.tag("checks"), list))
         except TypeError:
             return ()
 
@@ -139,7 +143,7 @@ class LoggedRun:
             return metrics_of_plain(json_of(self.tag("given")))
         except ValueError:
             raise TrackingError(
-                f"{self} does not say which way is better: the tag evalplugin.given is {_quoted(self.tag('given'))}"
+                f"{self} does not say which way is better: its metrics (given) are {_quoted(self.tag('given'))}"
             ) from None
 
     def spec(self, metric: str) -> MetricSpec:
@@ -358,6 +362,15 @@ class LoggedRun:
             check_stored_uri(self.run.info.artifact_uri, store), tracking_uri=store
         )
 
+    def local_file(self, path: str) -> Path:
+        """Return a file of this machine that is an artifact: its own where the store is here, or a download.
+
+        Raises:
+            TrackingError: The run has no such artifact, or it cannot be downloaded.
+        """
+        with tracking_call(self.client.tracking_uri, f"read the artifact {path} of {self}"):
+            return Path(self._artifacts.download_artifacts(path))
+
     @cached_property
     def _files(self) -> frozenset[str]:
         return frozenset(file.path for file in self._artifacts.list_artifacts("data"))
@@ -435,6 +448,15 @@ class LoggedRun:
 def _time(milliseconds: int | None) -> datetime:
     """Return a time of a run; 1970 where it has none."""
     return datetime.fromtimestamp((milliseconds or 0) / 1000, UTC)
+
+
+def _parsed(text: str, kind: type[_T]) -> _T:
+    """Return the value of a kind that JSON holds; an empty one where it is none, or another."""
+    try:
+        value = json_of(text)
+    except ValueError:
+        return kind()
+    return value if isinstance(value, kind) else kind()
 
 
 def _quoted(text: str) -> str:

@@ -14,6 +14,7 @@ from evalplugin.base.places import DataSplit
 from evalplugin.base.secrets import redact
 from evalplugin.tracking import mlflow
 from evalplugin.tracking.connection import FAIL_FAST, attempt, existing_store, store_exists
+from evalplugin.tracking.names import DATA_TAG
 from evalplugin.tracking.read.logged import LoggedRun
 
 _LATEST = "latest"  # in place of a bake-off's id: the one that was finished last
@@ -84,6 +85,16 @@ def experiments_called(client: mlflow.MlflowClient, name: str | None) -> dict[st
     return names
 
 
+def find_summary(client: mlflow.MlflowClient, bakeoff: str | None, experiment: str | None) -> LoggedRun:
+    """Return the summary run of a bake-off: of the one with an id, or of the latest that was finished.
+
+    Raises:
+        DataError: There is none in the experiment, or in any if none is named.
+    """
+    words = redact(client.tracking_uri) if experiment is None else f"the experiment {experiment!r}"
+    return _Scope(client, experiments_called(client, experiment), words).summary(bakeoff)
+
+
 @dataclass(frozen=True)
 class _Scope:
     """The experiments that are searched: one, or all that are not deleted."""
@@ -96,23 +107,36 @@ class _Scope:
         """Return the runs of a bake-off's models, in config order."""
         notes = []
         if bakeoff == _LATEST:
-            latest = self._search(f"{SUMMARY_RUNS} and attributes.status = 'FINISHED'", 1)
-            if not latest:
-                raise DataError(
-                    f"{self.words} has no finished bake-off; name runs or an experiment, or make one: "
-                    f"python -m evalplugin run CONFIG"
-                )
-            bakeoff, name = latest[0].bakeoff, self.experiments[latest[0].experiment_id]
+            latest = self.summary(None)
+            bakeoff, name = latest.bakeoff, self.experiments[latest.experiment_id]
             where = "" if len(self.experiments) == 1 else f" (experiment {name!r})"
             notes.append(f"the latest bake-off of {self.words}: {bakeoff}{where}; --bakeoff ID takes another")
         runs = [] if "'" in bakeoff else self._search(models_filter(bakeoff))
         if not runs:
-            known = list(dict.fromkeys(run.bakeoff for run in self._search(MODEL_RUNS, PAGE_SIZE)))
-            raise DataError(
-                f"{self.words} has no bake-off {bakeoff!r}{did_you_mean(bakeoff, known[:10], noun='latest')}"
-            )
+            raise self._unknown(bakeoff)
         done, undone = _done(runs)
         return FoundRuns(tuple(in_config_order(done)), bakeoff, (*notes, *undone))
+
+    def summary(self, bakeoff: str | None) -> LoggedRun:
+        """Return the summary run of a bake-off, or the latest finished one."""
+        if bakeoff is None:
+            runs = self._search(f"{SUMMARY_RUNS} and attributes.status = 'FINISHED'", 1)
+            if not runs:
+                raise DataError(
+                    f"{self.words} has no finished bake-off; name runs or an experiment, or make one: "
+                    f"python -m evalplugin run CONFIG"
+                )
+            return runs[0]
+        query = f"tags.`evalplugin.bakeoff` = '{bakeoff}' and {SUMMARY_RUNS}"
+        runs = [] if "'" in bakeoff else self._search(query, 1)
+        if not runs:
+            raise self._unknown(bakeoff)
+        return runs[0]
+
+    def _unknown(self, bakeoff: str) -> DataError:
+        known = list(dict.fromkeys(run.bakeoff for run in self._search(MODEL_RUNS, PAGE_SIZE)))
+        near = did_you_mean(bakeoff, known[:10], noun="latest")
+        return DataError(f"{self.words} has no bake-off {bakeoff!r}{near}")
 
     def named(self, names: Sequence[str]) -> FoundRuns:
         """Return runs by id, or the latest of each name: a run's name, or a model's."""
@@ -199,18 +223,25 @@ class _Scope:
 
     def _called(self, key: str, name: str) -> list[LoggedRun]:
         """Return the latest runs of models whose attribute or tag ``key`` is ``name``."""
-        # MLflow's filters cannot escape a quote: "_" stands for any character.
-        like = name.replace("'", "_")
-        alike = self._search(f"{MODEL_RUNS} and {key} LIKE '{like}'", PAGE_SIZE)
+        alike = self._search(f"{MODEL_RUNS} and {key} {_alike(name)}", PAGE_SIZE)
         return [run for run in alike if name in (run.name, run.model)]
 
     def _search(self, query: str, limit: int | None = None) -> list[LoggedRun]:
         return search_runs(self.client, list(self.experiments), query, limit)
 
 
-def models_filter(bakeoff: str) -> str:
-    """Return MLflow's filter for the runs of a bake-off's models."""
-    return f"tags.`evalplugin.bakeoff` = '{bakeoff}' and {MODEL_RUNS}"
+def models_filter(bakeoff: str, place: DataSplit | None = None) -> str:
+    """Return MLflow's filter for the runs of a bake-off's models, on one dataset and split if one is given."""
+    query = f"tags.`evalplugin.bakeoff` = '{bakeoff}' and {MODEL_RUNS}"
+    for key, name in ({} if place is None else place._asdict()).items():
+        if name:
+            query += f" and tags.`evalplugin.{key}` {_alike(name)}"
+    return query
+
+
+def _alike(name: str) -> str:
+    like = name.replace("'", "_")  # MLflow's filters cannot escape a quote: "_" stands for any character
+    return f"LIKE '{like}'"
 
 
 def bakeoff_of(runs: Iterable[LoggedRun]) -> str:
@@ -233,7 +264,7 @@ def last_finished(uri: str, experiment: str, config: str) -> LoggedRun | None:
         home = client.get_experiment_by_name(experiment)
         if home is None:
             return None
-        finished = f"attributes.status = 'FINISHED' and tags.`evalplugin.inputs` LIKE '%{config}%'"
+        finished = f"attributes.status = 'FINISHED' and tags.`{DATA_TAG}` LIKE '%{config}%'"
         runs = search_runs(client, [home.experiment_id], f"{SUMMARY_RUNS} and {finished}", limit=1)
     if not runs or runs[0].run.data.metrics.get("models_failed", 0.0) > 0 or runs[0].is_unregistered:
         return None

@@ -18,6 +18,7 @@ from evalplugin.base.libraries import pa, pd, pq
 from evalplugin.base.places import DataSplit
 from evalplugin.base.remembering import remembered
 from evalplugin.comparison.compared import Cell
+from evalplugin.comparison.comparison import Comparison
 from evalplugin.execution.results import DataInfo, ModelResult, Plan, Scored
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.report.charts.distribution import Curve, axis_limits, user_pictures
@@ -95,6 +96,19 @@ def config_artifacts(plan: Plan) -> Iterator[Artifact]:
     yield Artifact("data/config_resolved.yaml", plan.config_resolved)
     # As bytes, which are not redacted: the line "google-auth==2.0" looks like a credential.
     yield Artifact("data/environment.txt", environment_text().encode())
+
+
+def differences_artifacts(comparisons: Iterable[Comparison]) -> Iterator[Artifact]:
+    """Yield the table of all pairs of models that were compared, if there are any."""
+    rows = [
+        {
+            **c.contest.place._asdict(), "metric": pair.metric, "model": pair.model, "against": pair.against,
+            "difference": of.mean, "low": of.low, "high": of.high, "p": pair.p, "p_holm": pair.p_holm, "users": of.n,
+        }
+        for c in comparisons for pair in c.every_pair for of in (pair.paired.interval,)
+    ]  # fmt: skip
+    if rows:
+        yield _parquet("data/differences.parquet", pa.Table.from_pylist(rows))
 
 
 def picture_artifacts(

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import html
 import json
+import shlex
 import time
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,13 +15,14 @@ from typing import Any
 from urllib.parse import quote
 
 from evalplugin.base.errors import TrackingError
+from evalplugin.base.places import DataSplit
 from evalplugin.base.units import plural
 from evalplugin.comparison.compared import Cell
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.execution.results import ModelResult, Plan
 from evalplugin.report.sentences.units import ranking_basis
 from evalplugin.tracking import mlflow
-from evalplugin.tracking.location import ui_base_url, ui_command, ui_query
+from evalplugin.tracking.location import resolve_uri, ui_base_url, ui_command, ui_query
 from evalplugin.tracking.names import flatten, metric_names
 from evalplugin.tracking.read.runs import models_filter
 
@@ -37,6 +39,7 @@ _CLOSED = ("dist", "ci", "segment", "undefined", "Model metrics", "System metric
 # MLflow does not document saved views; this is the first version in which ours was seen to open.
 _VIEWS_SINCE = (3, 17)
 _WIDTH = 120  # pixels of a column, so that the names of metrics can be read
+_HEIGHT = 300  # pixels of a chart
 _MOST_PARAMS = 4  # parameters that are shown as columns
 # A chart that counts as generated would be turned into another kind by the page.
 _CHART = {"runsCountToCompare": 100, "deleted": False, "isGenerated": False}
@@ -54,14 +57,12 @@ _TUNING = ("validation", "optimism", "seconds")
 _COSTS = ("fit_seconds", "recommend_seconds", "score_seconds", "peak_memory_mb")
 
 
-def board_tag(bakeoff: str, state: Mapping[str, Any], now_ms: int) -> str:
-    """Return the value of the experiment tag that holds a bake-off's board, created at ``now_ms``."""
+def board_tag(name: str, state: Mapping[str, Any], now_ms: int) -> str:
+    """Return the value of the experiment tag that holds a board, created at ``now_ms``."""
     text = json.dumps(state, ensure_ascii=False, separators=(",", ":"))
     packed = base64.b64encode(zlib.compress(text.encode(), 9)).decode()
     times = {"createdAt": now_ms, "updatedAt": now_ms}
-    return json.dumps(
-        {"name": f"Bake-off {bakeoff}", **times, "state": f"deflate;{packed}"}, ensure_ascii=False
-    )
+    return json.dumps({"name": name, **times, "state": f"deflate;{packed}"}, ensure_ascii=False)
 
 
 def why_no_board(mlflow_version: str) -> str | None:
@@ -72,28 +73,33 @@ def why_no_board(mlflow_version: str) -> str | None:
     return f"no board was saved: it takes MLflow {oldest} or newer, and this is {mlflow_version}"
 
 
-def save_board(
-    client: mlflow.MlflowClient, experiment_id: str, bakeoff: str, state: Mapping[str, Any] | None
-) -> str:
-    """Save a bake-off's board, from ``board_of``, with its experiment, delete our oldest ones, and return its key.
+def save_boards(
+    client: mlflow.MlflowClient,
+    experiment_id: str,
+    bakeoff: str,
+    boards: Mapping[DataSplit, Mapping[str, Any]],
+) -> tuple[str, ...]:
+    """Save a bake-off's boards, from ``board_of``, with its experiment, delete our oldest ones, and return their keys.
 
     Raises:
-        TrackingError: It cannot be saved; the message says why.
+        TrackingError: They cannot be saved; the message says why.
     """
-    if state is None:
+    if not boards:
         raise TrackingError("no board was saved: no model has a value to show")
     if (reason := why_no_board(mlflow.version.VERSION)) is not None:
         raise TrackingError(reason)
-    tag = board_tag(bakeoff, state, int(time.time() * 1000))
-    if len(tag) > MAX_EXPERIMENT_TAG:
-        raise TrackingError(
-            f"no board was saved: it takes {len(tag)} characters, MLflow keeps {MAX_EXPERIMENT_TAG}"
-        )
-    key = f"{_PREFIX}{bakeoff}"
-    client.set_experiment_tag(experiment_id, f"{SHARED_VIEW_TAG}{key}", tag)
+    keys = []
+    for number, (place, state) in enumerate([*boards.items()][:_BOARDS_KEPT], 1):
+        tag = board_tag(f"{place}, bake-off {bakeoff}", state, int(time.time() * 1000))
+        if len(tag) > MAX_EXPERIMENT_TAG:
+            raise TrackingError(
+                f"no board was saved: it takes {len(tag)} characters, MLflow keeps {MAX_EXPERIMENT_TAG}"
+            )
+        keys.append(f"{_PREFIX}{bakeoff}" + (f"-{number:02}" if number > 1 else ""))
+        client.set_experiment_tag(experiment_id, f"{SHARED_VIEW_TAG}{keys[-1]}", tag)
     for old in _old_boards(client.get_experiment(experiment_id).tags):
         client.delete_experiment_tag(experiment_id, old)
-    return key
+    return tuple(keys)
 
 
 def _old_boards(tags: Mapping[str, str]) -> list[str]:
@@ -101,24 +107,24 @@ def _old_boards(tags: Mapping[str, str]) -> list[str]:
     return sorted(ours, reverse=True)[_BOARDS_KEPT:]  # the ids of bake-offs begin with the time
 
 
-def board_of(
-    plan: Plan, results: Sequence[ModelResult], comparisons: Sequence[Comparison]
-) -> dict[str, Any] | None:
-    """Return the board that fits a bake-off's results, as MLflow's page reads it; None without a value to show."""
-    cells = [cell for c in comparisons for row in c.models for cell in row.cells.values()]
+def board_of(plan: Plan, results: Sequence[ModelResult], comparison: Comparison) -> dict[str, Any] | None:
+    """Return the board of one dataset and split, as MLflow's page reads it; None without a value to show."""
+    results = [result for result in results if DataSplit.of(result.data) == comparison.contest.place]
+    cells = [cell for row in comparison.models for cell in row.cells.values()]
     shown = {cell.metric for cell in cells}
     if not shown:
         return None
     names = metric_names(plan.headline)
     headline = [name for metric, name in names.items() if metric in shown]
-    # Runs of several datasets and splits have no users to share.
-    shared = [m for m in shown if len(comparisons) == 1 and ranking_basis(comparisons[0], m)]
+    shared = [m for m in shown if ranking_basis(comparison, m)]
     means = [f"shared/{name}" if m in shared else name for m, name in names.items() if m in shown]
     sections: list[dict[str, Any]] = []
     charts: list[dict[str, Any]] = []
-    for name, cards, columns_wide, height in _layout(plan, results, cells, headline, means):
+    for name, cards in _layout(plan, results, cells, headline, means):
         if cards:
-            sections.append(_section(name, display=True) | {"columns": columns_wide, "cardHeight": height})
+            sections.append(
+                _section(name, display=True) | {"columns": min(2, len(cards)), "cardHeight": _HEIGHT}
+            )
             charts.extend(
                 {**card, "uuid": _uuid(name, str(i)), "metricSectionId": _uuid(name)}
                 for i, card in enumerate(cards)
@@ -133,24 +139,14 @@ def board_of(
         # Without an order, metrics come after the dataset, and those of costs first.
         "columnOrder": columns,
         "columnWidths": dict.fromkeys(columns, _WIDTH),
-        "runsExpanded": {},
-        "runsPinned": [],
-        "runsHidden": [],
-        "runsVisibilityMap": {},
         "runsHiddenMode": "SHOW_ALL",
         "compareRunCharts": charts,
         "compareRunSections": sections,
-        "viewMaximized": False,
-        "runListHidden": False,
+        # Beside the list and MLflow's side panel, two charts have no room for their titles; charts name the models.
+        "runListHidden": True,
         "isAccordionReordered": True,
-        "useGroupedValuesInCharts": True,
-        "hideEmptyCharts": True,
-        "groupBy": None,
-        "groupsExpanded": {},
-        "autoRefreshEnabled": True,
-        "globalLineChartConfig": {"xAxisKey": "step", "lineSmoothness": 0, "selectedXAxisMetricKey": ""},
         # It is here and not in the link: MLflow's page opens no saved view under a link that has a filter.
-        "searchFilter": models_filter(plan.id),
+        "searchFilter": models_filter(plan.id, comparison.contest.place),
         "orderByKey": f"metrics.`{means[0]}`",
         "orderByAsc": plan.spec(plan.primary).direction < 0,
         "startTime": "ALL",
@@ -164,8 +160,8 @@ def _layout(
     cells: Sequence[Cell],
     headline: Sequence[str],
     means: Sequence[str],
-) -> Iterator[tuple[str, list[dict[str, Any]], int, int]]:
-    """Yield each section: its title, its charts, how many are in a row, and their height in pixels."""
+) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """Yield each section: its title and its charts."""
     spread = {cell.metric for cell in cells if cell.summary is not None and cell.summary.n}
     names = metric_names(plan.headline)
     per_user = [name for metric, name in names.items() if metric in spread]
@@ -175,19 +171,17 @@ def _layout(
     by_fold = headline if any(len(m.fold_means) > 1 for m in results) else []
     units = {model.data.units.noun for model in results}
     unit = units.pop() if len(units) == 1 else "user"
-    percentiles = f"Every {unit}, lowest to highest (step = percentile of {plural(unit)})"
-    yield f"Mean over {plural(unit)}", [_bar(key) for key in means], 3, 280
-    yield percentiles, [_line(f"per_user_quantile/{key}") for key in per_user], 3, 340
-    yield "Metric at k (step = k)", [_line(f"at_k/{key}") for key in curves], 3, 340
-    differences = [_bar(f"vs_baseline/{key}") for key in compared]
-    yield f"Difference from the baseline over the same {plural(unit)}", differences, 3, 280
-    yield "Fold by fold (step = fold)", [_line(f"fold/{key}") for key in by_fold], 3, 340
+    yield f"Mean over {plural(unit)}", [_bar(key) for key in means]
+    yield f"Percentiles of {plural(unit)}", [_line(f"quantile/{key}") for key in per_user]
+    yield "Metric at k (step = k)", [_line(f"at_k/{key}") for key in curves]
+    yield "Difference from the baseline", [_bar(f"vs_baseline/{key}") for key in compared]
+    yield "Fold by fold (step = fold)", [_line(f"fold/{key}") for key in by_fold]
     by_seed = headline if any(m.seed_means for m in results) else []
-    yield "Seed by seed (step = seed)", [_line(f"seed/{key}") for key in by_seed], 3, 340
-    yield "Parameters that differ", [_DIFFERENCES] if len(results) > 1 else [], 1, 340
+    yield "Seed by seed (step = seed)", [_line(f"seed/{key}") for key in by_seed]
+    yield "Parameters that differ", [_DIFFERENCES] if len(results) > 1 else []
     tuned = any(m.tuning is not None for m in results)
-    yield "Tuning", [_bar(f"tune/{key}") for key in _TUNING] if tuned else [], 3, 280
-    yield "Cost", [_bar(f"cost/{cost}") for cost in _COSTS] if _has_costs(results) else [], 4, 260
+    yield "Tuning", [_bar(f"tune/{key}") for key in _TUNING] if tuned else []
+    yield "Cost", [_bar(f"cost/{cost}") for cost in _COSTS] if _has_costs(results) else []
 
 
 def _has_costs(results: Sequence[ModelResult]) -> bool:
@@ -242,7 +236,7 @@ class Links:
     experiment_id: str
     summary_run_id: str
     bakeoff: str  # id
-    board: str | None  # key of the saved board; None: it was not saved
+    boards: tuple[str, ...]  # keys of the saved boards, of each dataset and split; empty: none was saved
     compared: tuple[str, ...]  # ids of the models' runs, best first, without those that failed
     warnings: tuple[str, ...] = ()  # about items that could not be logged and are not needed
 
@@ -252,14 +246,11 @@ class Links:
         return ui_command(self.tracking_uri)
 
     @property
-    def board_url_path(self) -> str:
-        """The path of the run page that shows the bake-off's models, on its board if that was saved."""
-        if self.board is None:
-            shown = {"searchFilter": models_filter(self.bakeoff)}
-        else:
-            shown = {"viewStateShareKey": self.board}
-        query = ui_query(self.tracking_uri, **_WORKFLOW, compareRunsMode="CHART", **shown)
-        return f"/#/experiments/{quote(self.experiment_id)}/runs{query}"
+    def open_command(self) -> str:
+        """The command that opens the comparison page in the browser, without a server."""
+        is_default = self.tracking_uri == resolve_uri(None)
+        store = "" if is_default else f" --tracking-uri {shlex.quote(self.tracking_uri)}"
+        return f"python -m evalplugin open {self.bakeoff}{store}"
 
     @property
     def compare_url_path(self) -> str | None:
@@ -270,9 +261,19 @@ class Links:
         return f"/#/compare-runs{ui_query(self.tracking_uri, **runs, **_WORKFLOW)}"
 
     @property
+    def board_urls(self) -> tuple[str, ...]:
+        """The pages with all models' charts, of each dataset and split; if no board was saved, the plain page."""
+        shown = [{"viewStateShareKey": key} for key in self.boards]
+        home = f"{ui_base_url(self.tracking_uri)}/#/experiments/{quote(self.experiment_id)}/runs"
+        return tuple(
+            home + ui_query(self.tracking_uri, **_WORKFLOW, compareRunsMode="CHART", **each)
+            for each in shown or [{"searchFilter": models_filter(self.bakeoff)}]
+        )
+
+    @property
     def board_url(self) -> str:
-        """The page with all models' charts."""
-        return ui_base_url(self.tracking_uri) + self.board_url_path
+        """The first of ``board_urls``."""
+        return self.board_urls[0]
 
     @property
     def compare_url(self) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice, product
 
 from evalplugin.comparison.compared import Cell, ComparedModel, metric_cells
 from evalplugin.comparison.comparison import Comparison
@@ -12,24 +13,35 @@ from evalplugin.comparison.groups import GroupStatistic
 from evalplugin.execution.results import Finding, ModelResult, Plan
 from evalplugin.files.inputs import Inputs
 from evalplugin.metrics.moments import mean_of_defined
-from evalplugin.report.competition import findings_on
+from evalplugin.report.competition import facts_of, findings_on
 from evalplugin.report.documents import leaderboard_markdown
 from evalplugin.report.page import comparison_page
 from evalplugin.report.render.markdown import escape
 from evalplugin.report.run_summary import note_markdown
 from evalplugin.report.sections import Section
 from evalplugin.report.sentences.units import ranking_basis
-from evalplugin.report.sentences.verdict import verdict, verdict_sentence
-from evalplugin.tracking.names import MAX_KEY_LENGTH, MAX_TAG, metric_names, model_keys, shorten_value
-from evalplugin.tracking.write.artifacts import TABLE, config_artifacts, model_artifacts
+from evalplugin.report.sentences.verdict import verdict
+from evalplugin.tracking.names import (
+    MAX_KEY_LENGTH,
+    MAX_RUN_NAME,
+    MAX_TAG,
+    metric_names,
+    model_keys,
+    shorten_value,
+)
+from evalplugin.tracking.write.artifacts import (
+    TABLE,
+    config_artifacts,
+    differences_artifacts,
+    model_artifacts,
+)
 from evalplugin.tracking.write.board import PAGE, Links
-from evalplugin.tracking.write.items import Artifact, Item, Metric, Tag
+from evalplugin.tracking.write.items import Artifact, Datum, Item, Metric, Tag
 from evalplugin.tracking.write.labels import (
     TABLES,
+    checks_datum,
     dataset_inputs,
-    findings_tag,
     model_params,
-    sentences_tag,
     summary_params,
 )
 
@@ -42,6 +54,7 @@ _PERCENTILES = range(0, 101, 5)
 _FEWEST_POINTS = 5  # of a curve of percentiles
 _OF_DIFFERENCE = 5  # values of a metric's difference from the baseline, which are logged later
 _OF_GROUPS = 10  # of a segmentation's gap and worst group, which are logged later too
+_MOST_OF_LEADERS = 6  # metrics of datasets and splits, six values each: below 40 in all
 _NOTE = "mlflow.note.content"  # Markdown that MLflow shows as a run's description
 
 
@@ -53,9 +66,9 @@ def model_items(plan: Plan, result: ModelResult) -> Iterator[Item]:
     yield from model_params(plan, result)[0]
     yield Tag(_NOTE, note_markdown(plan, result, cells))
     if result.notes:
-        yield sentences_tag("warnings", result.shown_notes)
+        yield Datum("warnings", [*result.shown_notes])
     if plan.given and result.data.notes:
-        yield sentences_tag("notes", result.data.notes)
+        yield Datum("notes", [*result.data.notes])
     if result.per_user is not None:
         yield Tag(TABLES, json.dumps([{"path": TABLE, "type": "table"}]))
     yield from dataset_inputs(result.data)
@@ -65,8 +78,8 @@ def model_items(plan: Plan, result: ModelResult) -> Iterator[Item]:
 def summary_name(comparisons: Sequence[Comparison]) -> str:
     """Return the name of the summary run, which begins with the leading model, of each dataset and split."""
     several = len(comparisons) > 1
-    names = [verdict(c).headline + (f" on {c.contest.place}" if several else "") for c in comparisons]
-    return shorten_value("; ".join(names), MAX_KEY_LENGTH)
+    names = [verdict(c).name + (f" on {c.contest.place}" if several else "") for c in comparisons]
+    return shorten_value("; ".join(names), MAX_RUN_NAME)
 
 
 def summary_items(
@@ -87,10 +100,11 @@ def summary_items(
     paragraphs = [f"**{escape(statement.title)}.** {escape(statement.reason)}" for statement in statements]
     for comparison in comparisons:
         where = f"{escape(str(comparison.contest.place))}: " if len(comparisons) > 1 else ""
-        paragraphs.append(where + escape(verdict_sentence(comparison, comparison.contest.primary)))
+        paragraphs.append(where + escape(str(verdict(comparison))))
     leaderboard = "\n\n".join([*paragraphs, leaderboard_markdown(plan, comparisons, sections)])
-    pages = {"Board": links.board_url, "Compare": links.compare_url}
-    line = " · ".join(f"[{name}]({url})" for name, url in pages.items() if url is not None)
+    boards = dict(zip([f"Board of {c.contest.place}" for c in comparisons], links.board_urls, strict=False))
+    pages = {**(boards if len(boards) > 1 else {"Board": links.board_url}), "Compare": links.compare_url}
+    line = " · ".join(f"[{escape(name)}]({url})" for name, url in pages.items() if url is not None)
     yield Tag(_NOTE, f"{leaderboard}\n{line}")
     # A list, or lists by dataset and split.
     may_be_best = {str(c.contest.place): c.may_be_best for c in comparisons}
@@ -98,12 +112,9 @@ def summary_items(
     best = json.dumps(shown, ensure_ascii=False)
     if len(best) <= MAX_TAG:  # shortened it would be no JSON
         yield Tag(_BEST, best)
-    yield Tag("evalplugin.board", links.board_url_path)
-    # A link to very many runs would be shortened and lead nowhere.
-    if links.compare_url_path is not None and len(links.compare_url_path) <= MAX_TAG:
-        yield Tag("evalplugin.compare", links.compare_url_path)
     yield from config_artifacts(plan)
     yield Artifact("leaderboard.md", leaderboard)
+    yield from differences_artifacts(comparisons)
 
 
 def standing_items(
@@ -117,7 +128,7 @@ def standing_items(
     yield from shared_metrics(plan, comparison, row)
     yield from group_metrics(plan, comparison, row)
     if findings := [f for f in findings_on(comparison.contest, further) if f.model in (None, row.model)]:
-        yield findings_tag(findings)
+        yield checks_datum(findings)
     if row.error is None and comparison.may_be_best:
         yield Tag(_BEST, "yes" if row.model in comparison.may_be_best else "no")
 
@@ -135,12 +146,12 @@ def inputs_files(inputs: Inputs) -> Iterator[Artifact]:
         yield Artifact(_INPUTS, json.dumps(rows, indent=1).encode())
 
 
-def model_metrics(plan: Plan, result: ModelResult, cells: Mapping[str, Cell]) -> Iterator[Metric | Tag]:
-    """Yield every metric of a model's run, and a tag with the keys of undefined ones."""
+def model_metrics(plan: Plan, result: ModelResult, cells: Mapping[str, Cell]) -> Iterator[Metric | Datum]:
+    """Yield every metric of a model's run, and the keys of undefined ones."""
     metrics = list(_model_metrics(plan, result, cells))
     yield from _finite_metrics(metrics)
     if left_out := dict.fromkeys(m.key for m in metrics if not math.isfinite(m.value)):
-        yield Tag("evalplugin.left_out", ", ".join(left_out)[:MAX_TAG])
+        yield Datum("left_out", ", ".join(left_out))
 
 
 def _finite_metrics(metrics: Iterable[Metric]) -> Iterator[Metric]:
@@ -166,7 +177,7 @@ def _model_metrics(plan: Plan, result: ModelResult, cells: Mapping[str, Cell]) -
     for name, summary in spread.items():
         curve = [(float(percentile), float(summary.quantiles[percentile])) for percentile in _PERCENTILES]
         for percentile, value in simplified(curve, max(_FEWEST_POINTS, left // len(spread))):
-            yield Metric(f"per_user_quantile/{name}", value, int(percentile))
+            yield Metric(f"quantile/{name}", value, int(percentile))
 
 
 def simplified(points: Sequence[tuple[float, float]], most: int) -> list[tuple[float, float]]:
@@ -255,7 +266,11 @@ def _segment_metrics(plan: Plan, result: ModelResult) -> Iterator[Metric]:
         yield Metric(f"segment/users.{key}", len(scores[group]))
         if len(scores[group]):
             mean = mean_of_defined(scores[group])
-            yield Metric(shorten_value(f"segment/{name}.{key}", MAX_KEY_LENGTH), mean)
+            yield Metric(_shortened(f"segment/{name}.{key}"), mean)
+
+
+def _shortened(key: str) -> str:
+    return shorten_value(key, MAX_KEY_LENGTH - len(".high"))
 
 
 def difference_metrics(plan: Plan, row: ComparedModel) -> Iterator[Metric]:
@@ -301,18 +316,36 @@ def _group_statistic(prefix: str, statistic: GroupStatistic) -> Iterator[Metric]
 
 
 def summary_metrics(plan: Plan, comparisons: Sequence[Comparison]) -> Iterator[Metric]:
-    """Yield the metrics of the summary run: the number of models, and every model's paired differences."""
-    names = metric_names(plan.metrics)
-    rows = {plan.run_name(c.contest, row.model): row for c in comparisons for row in c.models}
-    keys = model_keys(rows)
+    """Yield the metrics of the summary run, few enough to chart over nights: leader and baseline, costs, counts.
+
+    All metrics that fit for every dataset and split, the primary one first.
+    """
+    rows = [(c.contest, row) for c in comparisons for row in c.models]
+    costs = [cost for contest, row in rows if (cost := facts_of(contest, row.model).costs) is not None]
     yield Metric("models", len(rows))
-    yield Metric("models_failed", sum(row.error is not None for row in rows.values()))
-    yield from _finite_metrics(
-        value
-        for run_name, row in rows.items()
-        for metric, cell in row.cells.items()
-        for value in _difference(f"diff/{names[metric]}/{keys[run_name]}", cell)
-    )
+    yield Metric("models_failed", sum(row.error is not None for _, row in rows))
+    if costs:
+        yield Metric("cost/seconds", sum(c.fit_seconds + c.recommend_seconds + c.score_seconds for c in costs))
+    keys = model_keys(" ".join(filter(None, c.contest.place)) for c in comparisons).values()
+    places = [(c, f".{key}" if len(keys) > 1 else "") for c, key in zip(comparisons, keys, strict=True)]
+    metrics = plan.headline[: max(1, _MOST_OF_LEADERS // len(places))]
+    for metric, (comparison, place) in islice(product(metrics, places), _MOST_OF_LEADERS):
+        values = _leader_metrics(comparison, metric, metric_names(plan.metrics)[metric], place)
+        yield from (value for value in values if math.isfinite(value.value))
+
+
+def _leader_metrics(comparison: Comparison, metric: str, name: str, place: str) -> Iterator[Metric]:
+    """Yield the means of the leader and the baseline by a metric, and their difference."""
+    for row in comparison.models:
+        if (cell := row.cells.get(metric)) is None:
+            continue
+        if row is comparison.models[0]:
+            yield Metric(_shortened(f"leader/{name}{place}"), cell.mean)
+            if metric == comparison.contest.primary:
+                yield Metric(f"users{place}", cell.users)
+            yield from islice(_difference(_shortened(f"difference/{name}{place}"), cell), 3)
+        if row.is_baseline:
+            yield Metric(_shortened(f"baseline/{name}{place}"), cell.mean)
 
 
 def _difference(key: str, cell: Cell) -> Iterator[Metric]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class Param(NamedTuple):
@@ -27,6 +27,13 @@ class Tag(NamedTuple):
 
     key: str
     value: str
+
+
+class Datum(NamedTuple):
+    """A plain value for programs: it becomes a part of the tag ``evalplugin.data``, which is JSON."""
+
+    key: str
+    value: Any
 
 
 class OfModel(NamedTuple):
@@ -64,4 +71,4 @@ class Dataset(NamedTuple):
     context: str  # "training" or "evaluation"
 
 
-Item = Param | Tag | Metric | Artifact | Dataset
+Item = Param | Tag | Datum | Metric | Artifact | Dataset

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from itertools import starmap
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,12 +20,12 @@ from evalplugin.execution.results import (
     Plan,
     Scored,
 )
-from evalplugin.metrics import MetricSpec, definitions_hash
+from evalplugin.metrics import definitions_hash
 from evalplugin.metrics.given import plain_metrics
 from evalplugin.report.competition import AS_LISTED
-from evalplugin.tracking.names import MAX_PARAM, MAX_TAG, flatten, is_allowed
-from evalplugin.tracking.write.items import Dataset, Item, Param, Tag
-from evalplugin.tracking.write.provenance import git_tags, process_tags, user_name
+from evalplugin.tracking.names import MAX_PARAM, flatten, is_allowed
+from evalplugin.tracking.write.items import Dataset, Datum, Item, Param, Tag
+from evalplugin.tracking.write.provenance import git_items, process_data, user_name
 
 TABLES = "mlflow.loggedArtifacts"  # files that MLflow's artifact view shows as tables, joined across runs
 
@@ -88,60 +88,45 @@ def _fits(param: Param) -> bool:
     return len(param.text) <= MAX_PARAM and is_allowed(param.key)
 
 
-def common_tags(plan: Plan) -> Iterator[Tag]:
-    """Yield the tags of every run of a bake-off: its config and metrics, the process, the code."""
+def common_tags(plan: Plan) -> Iterator[Tag | Datum]:
+    """Yield the tags of every run of a bake-off, and what programs read: config and metrics, process, code."""
     yield Tag("evalplugin.bakeoff", plan.id)
     yield Tag("evalplugin.version", __version__)
-    yield Tag("evalplugin.config_hash", plan.config_hash)
-    yield Tag("evalplugin.metrics_hash", plan.metrics_hash)
+    yield Datum("config_hash", plan.config_hash)
+    yield Datum("metrics_hash", plan.metrics_hash)
     if plan.inputs:  # the same inputs: another bake-off would come out the same
-        yield Tag("evalplugin.inputs", json.dumps(plan.inputs))
+        yield Datum("inputs", plan.inputs)
     # One by one too: runs may be compared by the metrics that they share.
-    definitions = {metric: definitions_hash([plan.spec(metric)])[:12] for metric in plan.metrics}
-    yield Tag("evalplugin.definitions", json.dumps(definitions))
-    if plan.given:
-        yield given_tag(plan.given)
+    yield Datum(
+        "definitions", {metric: definitions_hash([plan.spec(metric)])[:12] for metric in plan.metrics}
+    )
+    if plan.given:  # directions and bounds of the metrics of a table of scores
+        yield Datum("given", plain_metrics(plan.given))
     yield Tag("mlflow.user", user_name())
     yield Tag("mlflow.source.name", plan.config_name)
     yield Tag("mlflow.source.type", "LOCAL")
-    yield from starmap(Tag, (process_tags() | git_tags(Path(plan.config_dir))).items())
+    yield from starmap(Datum, process_data().items())
+    yield from git_items(Path(plan.config_dir))
 
 
-def given_tag(given: Mapping[str, MetricSpec]) -> Tag:
-    """Return the tag with directions and bounds of the metrics of a table of scores."""
-    return Tag("evalplugin.given", json.dumps(plain_metrics(given), ensure_ascii=False))
-
-
-def model_tags(info: Scored, model: str, model_type: str) -> Iterator[Tag]:
-    """Yield the identifying tags of a model's run."""
+def model_tags(info: Scored, model: str, model_type: str) -> Iterator[Tag | Datum]:
+    """Yield the identifying tags of a model's run, and what programs read."""
     yield Tag("evalplugin.role", "model")
     yield Tag("evalplugin.model", model)
-    yield Tag("evalplugin.model_type", model_type)
+    yield Datum("model_type", model_type)
     yield Tag("evalplugin.dataset", info.dataset)
     if isinstance(info, DataInfo):
         yield Tag("evalplugin.split", info.split or info.split_type)
     if info.units.noun != "user":
-        yield Tag("evalplugin.unit", info.units.noun)
+        yield Datum("unit", info.units.noun)
     if info.findings:
-        yield findings_tag(info.findings)
+        yield checks_datum(info.findings)
 
 
-def findings_tag(findings: Sequence[Finding]) -> Tag:
-    """Return the tag of findings, errors first: as many as fit whole."""
-    shown = [asdict(finding) for finding in sorted(findings, key=lambda finding: not finding.is_error)]
-    while len(text := json.dumps(shown, ensure_ascii=False)) > MAX_TAG:
-        shown.pop()
-    return Tag("evalplugin.checks", text)
-
-
-def sentences_tag(kind: Literal["warnings", "notes"], sentences: Sequence[str]) -> Tag:
-    """Return the tag of warnings or notes: as many as fit whole."""
-    shown = [*sentences]
-    left: list[str] = []
-    while len(text := json.dumps([*shown, *left], ensure_ascii=False)) > MAX_TAG and shown:
-        shown.pop()
-        left = [f"{len(sentences) - len(shown)} more {kind} are in summary.md"]
-    return Tag(f"evalplugin.{kind}", text)
+def checks_datum(findings: Sequence[Finding]) -> Datum:
+    """Return the findings of checks, errors first."""
+    ordered = sorted(findings, key=lambda finding: not finding.is_error)
+    return Datum("checks", [asdict(finding) for finding in ordered])
 
 
 def without_tags(items: Iterable[Item], present: Mapping[str, str]) -> Iterator[Item]:
@@ -153,7 +138,9 @@ def without_tags(items: Iterable[Item], present: Mapping[str, str]) -> Iterator[
         match item:
             case Tag(key, value) if key == TABLES and key in present:
                 yield Tag(key, json.dumps([*json.loads(present[key]), *json.loads(value)]))
-            case Tag(key) if key in present or key in process_tags():
+            case Tag(key) if key in present:
+                pass
+            case Datum(key) if key in process_data():
                 pass
             case _:
                 yield item

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from evalplugin.execution.results import ModelResult, Plan
 from evalplugin.tracking import mlflow
 from evalplugin.tracking.names import MAX_KEY_LENGTH, metric_names, shorten_value
+from evalplugin.tracking.read.logged import LoggedRun
 from evalplugin.tracking.write.items import Item, Metric, OfModel, Param
 from evalplugin.tracking.write.labels import dataset_name
 from evalplugin.tracking.write.writer import safe_param
@@ -48,7 +49,7 @@ def open_logged_model(
                 source_run_id=run_id,
                 tags={key: value for key, value in run.data.tags.items() if key.startswith(_TAGS)},
                 params={param.key: safe_param(param).text for param in params},
-                model_type=run.data.tags["evalplugin.model_type"],
+                model_type=LoggedRun(client, run).tag("model_type"),
             )
     except Exception as error:
         if not _is_unsupported(error):

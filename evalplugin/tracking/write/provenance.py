@@ -9,34 +9,33 @@ import platform
 import socket
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from importlib.metadata import distributions
 from pathlib import Path
+
+from evalplugin.tracking.write.items import Datum, Tag
 
 _GIT_SECONDS = 10
 
 
-def process_tags() -> dict[str, str]:
-    """Return the tags that identify this process: host, process id, and its namespace of process ids."""
+def process_data() -> dict[str, str]:
+    """Return what identifies this process: host, process id, and its namespace of process ids."""
     # Containers may share a host name; their process ids count in another namespace.
     try:
         namespace = os.readlink("/proc/self/ns/pid")
     except OSError:
         namespace = ""
-    return {
-        "evalplugin.host": socket.gethostname(),
-        "evalplugin.pid": str(os.getpid()),
-        "evalplugin.pid_namespace": namespace,
-    }
+    return {"host": socket.gethostname(), "pid": str(os.getpid()), "pid_namespace": namespace}
 
 
-def is_gone(tags: dict[str, str]) -> bool:
-    """Return whether the process that a run's tags name ran on this machine and has ended.
+def is_gone(named: Callable[[str], str]) -> bool:
+    """Return whether the process that a run names ran on this machine and has ended; ``named`` gives what it says.
 
     A process that cannot be seen from here (another host, another container) is never gone.
     """
-    own_tags = process_tags()
-    same = all(tags.get(key) == own_tags[key] for key in ("evalplugin.host", "evalplugin.pid_namespace"))
-    pid = tags.get("evalplugin.pid", "")
+    own = process_data()
+    same = all(named(key) == own[key] for key in ("host", "pid_namespace"))
+    pid = named("pid")
     if not (same and pid.isascii() and pid.isdigit()) or sys.platform == "win32":
         return False  # on Windows, signal 0 would end the process
     try:
@@ -56,20 +55,18 @@ def user_name() -> str:
         return "unknown"
 
 
-def git_tags(folder: Path) -> dict[str, str]:
-    """Return MLflow's tags for the commit checked out in a folder and whether files differ from it; {} without git."""
+def git_items(folder: Path) -> Iterator[Tag | Datum]:
+    """Yield MLflow's tags for the commit checked out in a folder, and whether files differ from it."""
     commit = _git(folder, "rev-parse", "HEAD")
     if not commit:
-        return {}
-    changed = _git(folder, "status", "--porcelain")
-    tags = {"mlflow.source.git.commit": commit}
-    if changed is not None:
-        tags["evalplugin.git_dirty"] = "true" if changed else "false"
+        return
+    yield Tag("mlflow.source.git.commit", commit)
+    if (changed := _git(folder, "status", "--porcelain")) is not None:
+        yield Datum("git_dirty", "true" if changed else "false")
     if branch := _git(folder, "branch", "--show-current"):
-        tags["mlflow.source.git.branch"] = branch
+        yield Tag("mlflow.source.git.branch", branch)
     if url := _git(folder, "config", "--get", "remote.origin.url"):
-        tags["mlflow.source.git.repoURL"] = url
-    return tags
+        yield Tag("mlflow.source.git.repoURL", url)
 
 
 @functools.cache

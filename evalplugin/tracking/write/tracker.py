@@ -18,23 +18,23 @@ from evalplugin.execution.results import ModelResult, Plan, Scored
 from evalplugin.report.charts.palette import model_colours
 from evalplugin.report.charts.pictures import ModelPicture
 from evalplugin.report.sections import Section
-from evalplugin.report.sentences.verdict import verdict_sentence
+from evalplugin.report.sentences.verdict import verdict
 from evalplugin.tracking import mlflow
 from evalplugin.tracking.connection import FAIL_FAST, connect, tracking_call
 from evalplugin.tracking.location import resolve_uri
 from evalplugin.tracking.names import metric_names
 from evalplugin.tracking.read.runs import DONE, search_runs
 from evalplugin.tracking.write.artifacts import picture_artifacts, summary_artifact
-from evalplugin.tracking.write.board import Links, board_of, save_board
+from evalplugin.tracking.write.board import Links, board_of, save_boards
 from evalplugin.tracking.write.contents import model_items, standing_items, summary_items, summary_name
-from evalplugin.tracking.write.items import Item, Tag
+from evalplugin.tracking.write.items import Datum, Item, Tag
 from evalplugin.tracking.write.labels import common_tags, model_tags
 from evalplugin.tracking.write.logged_models import (
     NO_LOGGED_MODELS,
     of_logged_model,
     open_logged_model,
 )
-from evalplugin.tracking.write.provenance import process_tags
+from evalplugin.tracking.write.provenance import process_data
 from evalplugin.tracking.write.writer import RunWriter, close_dead_runs, open_experiment
 
 # Reports a step by its name while the context lasts.
@@ -53,7 +53,7 @@ class MlflowTracker:
     uri: str  # absolute
     client: mlflow.MlflowClient = field(repr=False)
     writer: RunWriter = field(repr=False)
-    common_tags: tuple[Tag, ...] = field(repr=False)  # of all runs
+    common_tags: tuple[Tag | Datum, ...] = field(repr=False)  # of all runs
     progress: Progress = field(default=nullcontext, repr=False)
     board: bool = True  # whether to save a board
     summary: str | None = None  # id of the summary run: resumed, or started by `mlflow run` for the bake-off
@@ -130,7 +130,7 @@ class MlflowTracker:
         if (key := (*DataSplit.of(data), model)) in self.ids:
             return
         plan = self.plan
-        tags = [
+        tags: list[Tag | Datum] = [
             *self.common_tags,
             *model_tags(data, model, type),
             Tag("mlflow.runColor", model_colours(plan.models, plan.baseline)[model]),
@@ -187,20 +187,20 @@ class MlflowTracker:
             key = key_of(model)
             if key in drawn:  # no model that failed
                 comparison, row = rows[key]
-                verdict = verdict_sentence(comparison, plan.primary)
-                pages[self.ids[key]] = [summary_artifact(plan, model, row.cells, verdict), *drawn[key]]
+                sentences = str(verdict(comparison))
+                pages[self.ids[key]] = [summary_artifact(plan, model, row.cells, sentences), *drawn[key]]
         with tracking_call(self.uri, "log the pictures"), self.writer.uploading(pages):
             with tracking_call(self.uri, "log the differences"):
                 for key, standing in rows.items():
                     self.writer.log(self.ids[key], standing_items(plan, *standing, findings))
-            board, warnings = self._save_board(results, comparisons)
+            boards, warnings = self._save_boards(results, comparisons)
             summary = self._start_summary(summary_name(comparisons))
             links = Links(
                 tracking_uri=redact(self.uri),
                 experiment_id=self.experiment_id,
                 summary_run_id=summary,
                 bakeoff=plan.id,
-                board=board,
+                boards=boards,
                 compared=tuple(self.ids[key] for key, (_, row) in rows.items() if row.error is None),
                 warnings=warnings,
             )
@@ -212,26 +212,31 @@ class MlflowTracker:
             )
         return links
 
-    def tag(self, run_id: str, key: str, value: str) -> None:
-        """Set a tag with the prefix ``evalplugin.`` on an ended run."""
+    def tag(self, run_id: str, item: Tag | Datum) -> None:
+        """Log a tag or a value for programs into an ended run."""
         with tracking_call(self.uri, f"tag the run {run_id}"):
-            self.writer.log(run_id, [Tag(f"evalplugin.{key}", value)])
+            self.writer.log(run_id, [item])
 
-    def _save_board(
+    def _save_boards(
         self, results: Sequence[ModelResult], comparisons: Sequence[Comparison]
-    ) -> tuple[str | None, tuple[str, ...]]:
-        """Return the key of the saved board, None without one, and warnings about what the store cannot show."""
-        key, warnings = None, []
+    ) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return the keys of the saved boards, and warnings about what the store cannot show."""
+        keys: tuple[str, ...] = ()
+        warnings = []
         if self.board:
             try:  # MLflow does not document saved views: without one the link opens the plain page
                 with tracking_call(self.uri, "save the board"):
-                    state = board_of(self.plan, results, comparisons)
-                    key = save_board(self.client, self.experiment_id, self.plan.id, state)
+                    boards = {
+                        c.contest.place: board
+                        for c in comparisons
+                        if (board := board_of(self.plan, results, c)) is not None
+                    }
+                    keys = save_boards(self.client, self.experiment_id, self.plan.id, boards)
             except TrackingError as error:
                 warnings.append(str(error))
         if not self.keeps_models:
             warnings.append(NO_LOGGED_MODELS)
-        return key, tuple(warnings)
+        return keys, tuple(warnings)
 
     def _start_summary(self, name: str) -> str:
         """Return the id of the summary run, started if there is none yet."""
@@ -266,7 +271,7 @@ class MlflowTracker:
                 if run.status in DONE:
                     self.complete.add(key)
             if run.status not in DONE:
-                self.writer.log(run_id, starmap(Tag, process_tags().items()))
+                self.writer.log(run_id, starmap(Datum, process_data().items()))
                 self.client.update_run(run_id, status="RUNNING")
                 self.writer.open_runs.add(run_id)
 

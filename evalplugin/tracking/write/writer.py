@@ -13,14 +13,15 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from evalplugin.base.errors import TrackingError
-from evalplugin.base.secrets import redact, redact_message, redact_values, redact_yaml
+from evalplugin.base.secrets import redact, redact_message, redact_texts, redact_values, redact_yaml
 from evalplugin.tracking import mlflow
 from evalplugin.tracking.connection import attempt
 from evalplugin.tracking.location import artifact_location
-from evalplugin.tracking.names import shorten_value
+from evalplugin.tracking.names import DATA_FILE, DATA_TAG, IN_FILE, MAX_TAG, shorten_value
+from evalplugin.tracking.read.logged import LoggedRun
 from evalplugin.tracking.read.runs import search_runs
-from evalplugin.tracking.write.items import Artifact, Dataset, Item, Metric, Param, Tag
-from evalplugin.tracking.write.provenance import is_gone, process_tags
+from evalplugin.tracking.write.items import Artifact, Dataset, Datum, Item, Metric, Param, Tag
+from evalplugin.tracking.write.provenance import is_gone
 
 _UPLOADS = 8  # files at a time
 _KIND = {"mlflow.experimentKind": "custom_model_development"}
@@ -48,10 +49,8 @@ def open_experiment(client: mlflow.MlflowClient, uri: str, name: str) -> str:
 
 def close_dead_runs(client: mlflow.MlflowClient, experiment_id: str) -> None:
     """End as KILLED the runs of an experiment that are RUNNING though the process that made them here is gone."""
-    host = process_tags()["evalplugin.host"].replace("'", "")
-    query = f"attributes.status = 'RUNNING' and tags.`evalplugin.host` = '{host}'"
-    for run in search_runs(client, [experiment_id], query):
-        if is_gone(run.run.data.tags):
+    for run in search_runs(client, [experiment_id], "attributes.status = 'RUNNING'"):
+        if is_gone(run.tag):
             client.set_terminated(run.id, "KILLED")
 
 
@@ -64,12 +63,17 @@ class RunWriter:
     open_runs: set[str] = field(default_factory=set)  # ids of the runs to end
     new_runs: dict[str, mlflow.entities.Run] = field(default_factory=dict)  # by id; in their first state
     _started: dict[str, int] = field(default_factory=dict)  # run id -> milliseconds since 1970
+    _data: dict[str, dict[str, Any]] = field(default_factory=dict)  # run id -> what programs read
 
-    def start(self, name: str, tags: Iterable[Tag]) -> str:
+    def start(self, name: str, items: Iterable[Tag | Datum]) -> str:
         """Return the id of a new RUNNING run."""
-        texts = {tag.key: shorten_value(redact(tag.value)) for tag in tags}
+        safe = [*map(without_credentials, items)]
+        data = {item.key: item.value for item in safe if isinstance(item, Datum)}
+        texts = {item.key: shorten_value(item.value) for item in safe if isinstance(item, Tag)}
+        texts[DATA_TAG], _ = packed(data)
         run = self.client.create_run(self.experiment_id, tags=texts, run_name=name)
         self.open_runs.add(run.info.run_id)
+        self._data[run.info.run_id] = data
         self.new_runs[run.info.run_id] = run
         return self.attach(run)
 
@@ -91,7 +95,7 @@ class RunWriter:
         """Log the items into a run that are no files, without credentials."""
         # A fixed time for each run: a repeated value is then equal, and stored once.
         at = self._started.get(run_id, 0)
-        metrics, params, tags, datasets = [], [], [], []
+        metrics, params, tags, datasets, data = [], [], [], [], {}
         values = (item for item in items if not isinstance(item, Artifact))
         for item in map(without_credentials, values):
             match item:
@@ -102,13 +106,28 @@ class RunWriter:
                     params.append(mlflow.entities.Param(item.key, item.text))
                 case Tag():
                     tags.append(mlflow.entities.RunTag(item.key, shorten_value(item.value)))
+                case Datum():
+                    data[item.key] = item.value
                 case Dataset():
                     datasets.append(_dataset_input(item))
+        if data:
+            tags.append(mlflow.entities.RunTag(DATA_TAG, self._data_text(run_id, data)))
         if metrics or params or tags:
             # The client sends as many at a time as MLflow allows.
             self.client.log_batch(run_id, metrics=metrics, params=params, tags=tags)
         if datasets:
             self.client.log_inputs(run_id, datasets)
+
+    def _data_text(self, run_id: str, data: Mapping[str, Any]) -> str:
+        """Return the text of a run's tag for programs, with further values; what is too long for it is uploaded."""
+        if run_id not in self._data:
+            self._data[run_id] = LoggedRun(self.client, self.client.get_run(run_id)).data
+        self._data[run_id] |= data
+        text, left = packed(self._data[run_id])
+        if left:
+            with self.uploading({run_id: [Artifact(DATA_FILE, json.dumps(left).encode())]}):
+                pass
+        return text
 
     @contextmanager
     def uploading(self, items: Mapping[str, Iterable[Item]], folder: Path | None = None) -> Iterator[None]:
@@ -154,9 +173,21 @@ def without_credentials(item: Item) -> Item:
             return safe_param(item)
         case Tag():
             return item._replace(value=redact(item.value))
+        case Datum():
+            return item._replace(value=redact_texts(item.value))
         case Dataset():
             return item._replace(source=redact_values(item.source))
     return item
+
+
+def packed(data: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return the values for programs as the text of a tag, and those that are too long for it, the longest first."""
+    kept, left = dict(data), {}
+    while len(text := json.dumps(kept, ensure_ascii=False)) > MAX_TAG:
+        longest = max(kept.keys() - {IN_FILE}, key=lambda key: len(json.dumps(kept[key], ensure_ascii=False)))
+        left[longest] = kept.pop(longest)
+        kept[IN_FILE] = ",".join(left)
+    return text, left
 
 
 def safe_param(param: Param) -> Param:

@@ -39,6 +39,13 @@ def decided(*challengers: ComparedModel, budget: DecisionBudget | None = None, *
     return decide(contest, Gate.model_validate(values), "old", budget=budget)
 
 
+def next_of(decision: Decision) -> str:
+    """Return what the details say first: what happens next."""
+    first, *_ = decision_statement(decision).details
+    assert first.startswith("Next: ")
+    return first.removeprefix("Next: ")
+
+
 def gaining(mean: float, name: str = "new", **metrics: Any) -> ComparedModel:
     return model(name, WAVE + mean, **metrics)
 
@@ -58,9 +65,12 @@ def test_a_gain_that_is_neither_shown_nor_excluded_cannot_be_told() -> None:
     assert decision_statement(decision).title == title
     assert [table.title for table in decision_statement(decision).tables] == ["new: too few users to tell"]
     assert decision.reason == (
-        "old stays, as it cannot be told whether new is better by enough: gain +0.0040 ndcg@10, at least "
-        "\N{MINUS SIGN}0.0027 and at most +0.0107, each with 95 % confidence (required: gain above 0); with 600 users "
-        "a gain of 0.0102 ndcg@10 is found 4 times in 5"
+        "old stays, as it cannot be told whether new is better by enough: gain from \N{MINUS SIGN}0.0027 to +0.0107 "
+        "ndcg@10 (needed: above 0), each bound with 95 % confidence"
+    )
+    assert (
+        next_of(decision)
+        == "old stays in production; with 600 users a gain of 0.0102 ndcg@10 is found 4 times in 5."
     )
 
 
@@ -69,9 +79,9 @@ def test_users_needed_are_for_the_minimum_gain_where_there_is_one() -> None:
     assert decision.outcome == "cannot_tell"
     (gain,) = decision.conditions
     assert (gain.sought, gain.users_needed) == (0.002, users_needed(SD, 0.002, one_sided=True))
-    assert decision.reason.endswith(
-        "with 600 users a gain of 0.0122 ndcg@10 is found 4 times in 5; about 15,000 users find one of 0.0040, and "
-        "exclude one above 0.0020 if there is none, 4 times in 5: 26 times as many"
+    assert next_of(decision) == (
+        "old stays in production; with 600 users a gain of 0.0122 ndcg@10 is found 4 times in 5; about 15,000 users "
+        "find one of 0.0040, and exclude one above 0.0020 if there is none, 4 times in 5: 26 times as many."
     )
 
 
@@ -97,10 +107,10 @@ def test_users_needed_are_for_the_measured_gain_where_it_is_near_the_minimum() -
     (gain,) = decision.conditions
     assert gain.users_needed == users_needed(SD, 0.015 - 0.0104, one_sided=True)
     # The measured gain may be chance.
-    assert decision.reason.endswith("with 600 users a gain of 0.0206 ndcg@10 is found 4 times in 5")
+    assert next_of(decision).endswith("with 600 users a gain of 0.0206 ndcg@10 is found 4 times in 5.")
     decision = decided(model("new", WAVE + 0.0104), min_gain=0.0104)
     assert decision.conditions[0].users_needed is None
-    assert decision.reason.endswith("ndcg@10 is found 4 times in 5")
+    assert next_of(decision).endswith("ndcg@10 is found 4 times in 5.")
 
 
 def test_a_champion_that_is_kept_has_the_upper_bound_of_every_gain() -> None:
@@ -110,18 +120,25 @@ def test_a_champion_that_is_kept_has_the_upper_bound_of_every_gain() -> None:
     upper = [stats.t.ppf(0.95, N - 1) * ERROR, 0.002 + stats.t.ppf(0.95, N - 1) * ERROR]
     assert [gain.upper for gain in decision.conditions] == pytest.approx(upper)
     assert decision.reason == (
-        "old stays: b: gain +0.0020 ndcg@10, at most +0.0087 with 95 % confidence (required: gain above 0.02); a: gain "
-        "+0.0000 ndcg@10, at most +0.0067 with 95 % confidence (required: gain above 0.02); with 600 users a gain of "
-        "0.0315 ndcg@10 is found 4 times in 5"
+        "old stays: b: gain +0.0087 ndcg@10 or less (needed: above 0.02); a: gain +0.0067 ndcg@10 or less (needed: "
+        "above 0.02), with 95 % confidence"
     )
-    (table, _) = decision_statement(decision).tables
-    assert [cell.text for cell in table.rows[0]][4:6] == ["\N{MINUS SIGN}0.0060 (97.5 %)", "+0.0087 (95 %)"]
+    assert (
+        next_of(decision)
+        == "old stays in production; with 600 users a gain of 0.0315 ndcg@10 is found 4 times in 5."
+    )
+    (table, last) = decision_statement(decision).tables
+    assert [cell.text for cell in table.rows[0]][4:6] == ["\N{MINUS SIGN}0.0060", "+0.0087"]
+    assert "with 95 % confidence. p:" in last.footnotes[0]
+    assert "so the first was tested at 97.5 % (Holm's correction)" in decision_statement(decision).details[-1]
 
 
 def test_a_challenger_that_a_guardrail_refuses_is_named_with_the_guardrail() -> None:
     decision = decided(gaining(0.004, rr=np.full(N, 0.1)), guardrails={"metrics": {"rr": 0.01}})
     assert decision.outcome == "keep"
-    assert decision.reason.startswith("old stays: new: change \N{MINUS SIGN}0.4000 rr")
+    assert decision.reason == (
+        "old stays: new: rr may lose 0.4000 (needed: loss below 0.01), with 95 % confidence"
+    )
 
 
 def test_gains_that_are_undefined_are_refused_and_not_kept() -> None:
@@ -148,7 +165,7 @@ def test_the_champion_is_kept_where_more_users_would_change_nothing(challenger, 
 def test_one_challenger_that_is_undecided_is_enough() -> None:
     decision = decided(gaining(-0.05, "bad"), gaining(0.005, "near"), gaining(0.002, "far"))
     assert decision.outcome == "cannot_tell"
-    assert "it cannot be told whether near is better by enough: gain +0.0050" in decision.reason
+    assert "it cannot be told whether near is better by enough: gain from" in decision.reason
     assert decided(gaining(-0.05, "bad"), gaining(0.05, "good"), gaining(0.002, "far")).promoted == "good"
 
 

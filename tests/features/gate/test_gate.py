@@ -18,7 +18,7 @@ from evalplugin.comparison.compared import ComparedModel
 from evalplugin.execution.results import Costs
 from evalplugin.features.gate.decide import check_challengers, choose_contest, decide, gate_without_champion
 from evalplugin.features.gate.decision import Condition, Decision
-from evalplugin.features.gate.report import decision_markdown
+from evalplugin.features.gate.report import decision_markdown, decision_statement
 from evalplugin.features.gate.schema import Gate
 from evalplugin.metrics.scores import PerUserScores, Units
 from evalplugin.report.competition import Competition, ModelFacts, Rules
@@ -98,8 +98,7 @@ def test_a_gain_is_promoted_whose_bound_is_above_0() -> None:
     assert (gain.limit, gain.confidence, gain.users, gain.passed) == (0.0, 0.95, N, True)
     assert gain.p == gain.p_holm == pytest.approx(stats.t.sf(0.05 / SD * math.sqrt(N), N - 1))
     assert decision.reason == (
-        f"new replaces old: gain +0.0500 ndcg@10, at least +{0.05 - HALF:.4f} with 95 % confidence "
-        f"(required: gain above 0)"
+        f"new replaces old: gain +{0.05 - HALF:.4f} ndcg@10 or more (needed: above 0), with 95 % confidence"
     )
 
 
@@ -121,7 +120,7 @@ def test_a_minimum_gain_in_percent_is_of_each_users_score() -> None:
     assert gain.measured == pytest.approx(0.05)
     half = stats.t.ppf(0.95, N - 1) * excess.std(ddof=1) / math.sqrt(N)
     assert gain.bound == pytest.approx(0.05 - half)
-    assert gain.required == "gain above 0.04 (20 % of the champion's 0.2000)"
+    assert gain.required == "gain above 0.04, 20 % of the champion's 0.2000"
     assert decision.outcome == "promote"
 
 
@@ -141,7 +140,7 @@ def test_an_equal_challenger_is_not_promoted() -> None:
     decision = decided(OLD, compared_model("same", BASE))
     assert (decision.outcome, decision.promoted) == ("keep", None)
     assert (only(decision, "gain").measured, only(decision, "gain").p) == (0.0, 1.0)
-    told = "gain +0.0000 ndcg@10, at most +0.0000 with 95 % confidence (required: gain above 0)"
+    told = "gain +0.0000 ndcg@10 or less (needed: above 0), with 95 % confidence"
     assert decision.reason == f"old stays: same: {told}"
 
 
@@ -201,7 +200,14 @@ def test_of_several_that_pass_the_largest_gain_wins() -> None:
     )
     assert decision.promoted == "better"
     assert [name for name in decision.challengers if decision.passed(name)] == ["new", "better"]
-    assert "2 of 3 challengers passed, with 95 % confidence for all together" in decision.reason
+    assert "challengers" not in decision.reason
+    assert (
+        decision_statement(decision)
+        .details[-1]
+        .startswith(
+            "2 of 3 challengers passed; the confidence is for all together, so the first was tested at 98.33 %"
+        )
+    )
 
 
 def test_a_failed_guardrail_promotes_the_second_largest_gain() -> None:
@@ -246,7 +252,7 @@ def test_guardrails_may_have_a_confidence_of_their_own() -> None:
 def test_a_margin_in_percent_is_of_the_champions_score() -> None:
     loss = only(decided(*LOSING, guardrails={"metrics": {"rr": "50%"}}), "metric")
     assert (loss.limit, loss.passed) == (pytest.approx(-0.1), True)
-    assert loss.required == "loss below 0.1 (50 % of the champion's 0.2000)"
+    assert loss.required == "loss below 0.1, 50 % of the champion's 0.2000"
 
 
 def test_a_metric_that_is_one_number_is_compared_as_it_is() -> None:
@@ -384,7 +390,7 @@ def test_the_worst_group_may_not_lose_more_than_the_margin() -> None:
         assert decision.outcome == ("promote" if passed else "keep")
         of_share = only(by_group(worst=f"{100 * margin / 0.2:.6f} %", min_users=100), "segment")
         assert (of_share.passed, of_share.bound) == (passed, pytest.approx(found.bound))
-        assert of_share.required.endswith("% of the champion's 0.2000)")
+        assert of_share.required.endswith("% of the champion's 0.2000")
 
 
 def test_the_gap_may_not_grow_by_more_than_the_margin() -> None:
@@ -452,11 +458,11 @@ def test_a_segment_that_cannot_be_judged_does_not_hold() -> None:
         ((OLD, failed("new")), "new: failed: ValueError: k must be <= 12"),
         (
             (OLD, compared_model("new", np.full(499, 0.9))),
-            "new: users 499 (required: at least 500 with scores of both models)",
+            "new: users 499 (needed: at least 500 with scores of both models)",
         ),
         (
             (OLD, compared_model("new", BASE + WAVE, users=np.arange(N, 2 * N))),
-            "new: users 0 (required: at least 500 with scores of both models)",
+            "new: users 0 (needed: at least 500 with scores of both models)",
         ),
     ],
 )
@@ -571,8 +577,8 @@ def test_markdown_has_every_condition_with_its_numbers() -> None:
     text = decision_markdown(full_decision())
     assert text.startswith("# PROMOTE: new replaces the champion old\n")
     assert (
-        f"| passed | ndcg@10 | gain above 0 | \\+0.0500 | \\+{0.05 - HALF:.4f} \\(95 %\\) | "
-        f"\\+{0.05 + HALF:.4f} \\(95 %\\) | &lt; 0.0001 | 600 |" in text
+        f"| passed | ndcg@10 | gain above 0 | \\+0.0500 | \\+{0.05 - HALF:.4f} | "
+        f"\\+{0.05 + HALF:.4f} | &lt; 0.0001 | 600 |" in text
     )
     assert "| passed | fit\\_seconds | at most 100 | 60 |  |  |  |  |" in text
     assert "## a \\| b: failed" in text

@@ -19,6 +19,7 @@ from evalplugin.base.errors import DataError, TrackingError
 from evalplugin.cli import main
 from evalplugin.features.config import load
 from evalplugin.features.gate.champion import recipe_of_registered, recipe_of_run, with_champion
+from evalplugin.tracking.read.logged import LoggedRun
 
 pytestmark = pytest.mark.usefixtures("no_drawing")
 
@@ -291,13 +292,13 @@ def test_the_decision_is_logged_on_the_summary_run(uri, without_gate, capsys, tm
     asked = ["--bakeoff", bakeoff_of(uri, without_gate), "--champion", "svd"]
     assert gate(uri, *asked) == 0
     out, err = capsys.readouterr()
-    assert out.startswith("KEEP: The champion svd stays\nsvd stays: popularity: gain −")
+    assert out.startswith("KEEP: The champion svd stays\nsvd stays: popularity: gain ")
     assert f"logged on the run {run}: decision.md, decision.json\n" in err
-    tags = client.get_run(run).data.tags
+    tags = (logged_run := client.get_run(run)).data.tags
     logged = {key: tags[f"evalplugin.{key}"] for key in ("outcome", "champion", "promoted")}
     assert logged == {"outcome": "keep", "champion": "svd", "promoted": ""}
     decision = json.loads(Path(client.download_artifacts(run, "decision.json", str(tmp_path))).read_text())
-    assert decision["reason"] == tags["evalplugin.reason"]
+    assert decision["reason"] == LoggedRun(client, logged_run).tag("reason")
     assert "# KEEP" in Path(client.download_artifacts(run, "decision.md", str(tmp_path))).read_text()
 
 
@@ -421,9 +422,10 @@ def test_decisions_are_counted_over_the_nights(uri: str, capsys: pytest.CaptureF
     assert [n.decision.decisions_left for n in nights] == [1, 0, 0]
     assert "1 of 2 decisions of the gate are left" in nights[1].reports
     assert "all of the 2 decisions of gate.decisions are taken" in nights[2].decision.reason
-    tags = [MlflowClient(uri).get_run(n.links.summary_run_id).data.tags for n in nights]
-    assert [t["evalplugin.decisions_left"] for t in tags] == ["1", "0", "0"]
-    assert [float(t["evalplugin.error_spent"]) for t in tags] == pytest.approx([0.025, 0.025, 0])
+    client = MlflowClient(uri)
+    summaries = [LoggedRun(client, client.get_run(n.links.summary_run_id)) for n in nights]
+    assert [run.tag("decisions_left") for run in summaries] == ["1", "0", "0"]
+    assert [float(run.tag("error_spent")) for run in summaries] == pytest.approx([0.025, 0.025, 0])
     # By hand, on a bake-off that has a decision: it does not count itself.
     file = write_config(config(uri, models, **asked))
     again = ["--config", file, "--bakeoff", bakeoff_of(uri, nights[0]), "--experiment", "counted"]

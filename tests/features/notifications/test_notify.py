@@ -305,7 +305,7 @@ def test_payload_holds_standings_and_decision_without_credentials(make, header):
     decision = Decision(
         "promote", "svd", "knn", "svd is better; see http://u:p@h", "ndcg@10", 0.95, ("svd",), (), "b", "toy", ""
     )  # fmt: skip
-    links = Links("http://u:p@h", "1", "2", result.plan.id, None, ("3",))
+    links = Links("http://u:p@h", "1", "2", result.plan.id, (), ("3",))
     bakeoff = make.filled(result, make.comparisons(result), decision=decision, links=links)
     message = payload_of(header, bakeoff)
     assert message["outcome"] == "promote"

@@ -99,11 +99,18 @@ def run(capsys: pytest.CaptureFixture[str], *options: str) -> tuple[int, str, st
 
 
 def logged() -> list[dict[str, Any]]:
-    """The tags and the mean of vendor's runs, the oldest first."""
+    """The tags, the data for programs and the mean of vendor's runs, the oldest first."""
     client = MlflowClient(f"sqlite:///{Path.cwd()}/mlflow.db")
     (home,) = [e.experiment_id for e in client.search_experiments() if e.name == "shop"]
     found = client.search_runs([home], "tags.`evalplugin.model` = 'vendor'", order_by=["start_time ASC"])
-    return [{"ndcg": one.data.metrics.get("ndcg_at_10"), **one.data.tags} for one in found]
+    return [
+        {
+            "ndcg": one.data.metrics.get("ndcg_at_10"),
+            **one.data.tags,
+            **json.loads(one.data.tags["evalplugin.data"]),
+        }
+        for one in found
+    ]
 
 
 def test_changed_file_changes_the_numbers_and_counts_for_if_changed(capsys):
@@ -118,7 +125,7 @@ def test_changed_file_changes_the_numbers_and_counts_for_if_changed(capsys):
     assert "v.json has changed since the bake-off " in err
     first, second = logged()
     assert first["ndcg"] != second["ndcg"]
-    assert first["evalplugin.inputs"] == second["evalplugin.inputs"]  # hashes of config, data and code
+    assert first["inputs"] == second["inputs"]  # hashes of config, data and code
     assert fits() == 2
 
 

@@ -51,9 +51,20 @@ def files(contests: SimpleNamespace, tmp_path_factory: pytest.TempPathFactory) -
             for name, contest in contests.edges().items()
         ],
     }
+    users = np.arange(100, 140)
+    binary = [
+        contests.compared_model(
+            name,
+            share,
+            users,
+            scores=contests.scores((np.arange(40)[:, None] < 40 * share) * 1.0, ["hit@10"], users),
+        )
+        for name, share in (("base", 0.25), ("knn", 0.5))
+    ]
+    pages["binary"] = [compare(contests.contest(binary, metrics=("hit@10",)))]
     pages |= {f"{n} models": [compare(contests.crowded(n))] for n in (2, 12)}
     for name, comparisons in pages.items():
-        (folder / f"{name}.html").write_text(comparison_page(comparisons), encoding="utf-8")
+        (folder / f"{name}.html").write_text(opened(comparison_page(comparisons)), encoding="utf-8")
     odd = contests.odd()
     nights = contests.past(
         {contests.ODD[0]: 0.3, contests.ODD[1]: 0.5}, {contests.ODD[0]: 0.3, contests.ODD[1]: 0.4}
@@ -70,8 +81,14 @@ def files(contests: SimpleNamespace, tmp_path_factory: pytest.TempPathFactory) -
     described = DescribedData(cards, {odd.dataset: "3 interactions in the bake-off <b>x</b>; now 4"})
     sections = [trend_section(lambda: past), Section(tab=partial(card_tab, described))]
     page = comparison_page([compare(odd)], sections)
-    (folder / "trend.html").write_text(page, encoding="utf-8")
-    return {name: folder / f"{name}.html" for name in (*pages, "trend")}
+    (folder / "trend.html").write_text(opened(page), encoding="utf-8")
+    (folder / "closed.html").write_text(page, encoding="utf-8")
+    return {name: folder / f"{name}.html" for name in (*pages, "trend", "closed")}
+
+
+def opened(page: str) -> str:
+    """Return a page whose parts are open from the start."""
+    return page.replace('<details class="part', '<details open class="part')
 
 
 @pytest.fixture(scope="module")
@@ -268,7 +285,7 @@ def test_gap_and_worst_group_are_shown_for_the_metric_that_is_chosen(visit, cont
 def test_one_user_is_shown_with_both_lists_and_the_hits_marked(visit, contests):
     held = contest_data(compare(contests.contest()))["examples"]
     page = visit()
-    people = page.locator("section.people")
+    people = page.locator("details.people")
     people.locator("select.first").select_option("svd")
     people.locator("select.second").select_option("base")
     users = texts(page, ".losers button.choose")
@@ -301,7 +318,7 @@ def test_any_model_can_be_the_reference(visit: Callable[..., Page], contests: Si
     assert pair is not None
     page = visit()
     # The leader and its strongest rival.
-    assert texts(page, "section.people select option:checked") == ["knn", "base"]
+    assert texts(page, "details.people select option:checked") == ["knn", "base"]
     page.get_by_label("Reference model").select_option("svd")
     drawn(page, 2)
     forest = page.locator('figure[data-chart="forest"]')
@@ -543,18 +560,34 @@ def test_page_works_in_a_sandboxed_iframe(tab: SimpleNamespace, files: dict[str,
 
 def test_print_shows_all_and_is_light(visit: Callable[..., Page]) -> None:
     page = visit(scheme="dark")
+    parts = page.locator("section.contest details[open]").count()
     page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
     page.emulate_media(media="print", color_scheme="dark")
     assert page.evaluate(COLOURS)["page"] == "#FFFFFF"
     assert page.locator("section.contest details:not([open])").count() == 0
     assert page.locator(".controls, #theme, .swap").filter(visible=True).count() == 0
     assert page.pdf(format="A4").startswith(b"%PDF")  # tells the page before and after
-    assert page.locator("section.contest details[open]").count() == 0
+    assert page.locator("section.contest details[open]").count() == parts
+
+
+def test_a_page_opens_on_verdict_leaderboard_and_differences(visit: Callable[..., Page]) -> None:
+    page = visit("closed")
+    assert page.locator("details.part[open]").count() == 0
+    assert page.locator("figure svg.marks").count() == 2
+    assert page.locator("details.segments > summary .line").inner_text() != ""
+    assert page.evaluate("document.documentElement.scrollHeight") < 3000
+    page.locator("details.curves > summary").click()
+    page.locator('details.curves figure[data-chart="at_k"] svg.marks').wait_for()
+    page.locator("select.metric").select_option("1")
+    page.locator('section.contest[data-drawn="3"]').wait_for(state="attached")
+    assert page.locator("details.curves").get_attribute("open") is not None
+    page = visit("closed", width=390)
+    assert page.evaluate("document.documentElement.scrollHeight") < 6000
 
 
 def test_the_data_is_shown_when_its_section_is_opened(visit: Callable[..., Page]) -> None:
-    page = visit("trend")
-    section = page.locator("details.data")
+    page = visit("closed")
+    section = page.locator("details.card")
     assert section.locator("svg.marks").count() == 0
     assert not section.locator("dl").is_visible()
     section.locator("summary").first.click()
@@ -567,4 +600,14 @@ def test_the_data_is_shown_when_its_section_is_opened(visit: Callable[..., Page]
 
 
 def test_a_page_without_a_card_has_no_section_on_data(visit: Callable[..., Page]) -> None:
-    assert visit().locator("details.data").count() == 0
+    assert visit().locator("details.card").count() == 0
+
+
+def test_a_metric_of_zeros_and_ones_has_bars(visit: Callable[..., Page]) -> None:
+    page = visit("binary")
+    figure = page.locator('figure[data-chart="distribution"]')
+    assert figure.locator(".mark-rect path").count() == 4
+    labels = figure.locator(".mark-rect path").evaluate_all(
+        "all => all.map((p) => p.getAttribute('aria-label'))"
+    )
+    assert labels == ["knn: 50 %", "knn: 50 %", "base: 25 %", "base: 75 %"]

@@ -281,11 +281,10 @@ def test_nothing_is_fetched(contests: SimpleNamespace) -> None:
     assert not re.search(r"<(link|img|iframe|script[^>]*\ssrc)", page)
 
 
-def test_the_title_is_the_bakeoffs(contests: SimpleNamespace) -> None:
-    contest = contests.contest()
-    assert "<title>Comparison bake-off-1</title>" in comparison_page([compare(contest)])
-    named = compare(dataclasses.replace(contest, name="R&D"))
-    assert "<title>Comparison R&amp;D</title>" in comparison_page([named])
+def test_the_title_is_the_data_or_the_bakeoffs_name(contests: SimpleNamespace) -> None:
+    named = compare(dataclasses.replace(contests.contest(), name="R&D"))
+    assert f"<title>{named.contest.place}</title>" in comparison_page([named])
+    assert "<title>R&amp;D</title>" in comparison_page([named, named])
 
 
 def test_a_page_without_comparisons_is_an_error() -> None:
@@ -320,9 +319,9 @@ def test_the_spread_over_folds_is_shown(contests: SimpleNamespace) -> None:
 def test_a_leader_that_is_shown_to_be_the_best(comparison: Comparison) -> None:
     told = verdict(comparison)
     assert (told.status, told.label) == ("one", "Decided")
-    assert told.headline == "knn is the best by ndcg@10 (95 % confidence)"
+    assert re.fullmatch(r"knn is the best: \+\d+ % ndcg@10 over base\.", told.headline)
     pair = comparison.pair("ndcg@10", "knn", "base")
-    against, others = told.sentences
+    against, others = told.evidence
     gain = pair.paired
     assert against.startswith(f"knn against base: +{gain.interval.mean:.4f} (+{100 * gain.relative:.0f} %)")
     assert f"p (Holm) < 0.0001; better for {100 * pair.better:.0f} % of users" in against
@@ -336,14 +335,18 @@ def _few(models: str) -> str:
 @pytest.mark.parametrize(
     ("edge", "status", "headline"),
     [
-        ("no baseline", "one", "knn is the best by ndcg@10 (95 % confidence)"),
-        ("one model", "none", "base is the only model with a value of ndcg@10"),
-        ("no model", "none", "No model has a value of ndcg@10"),
-        ("baseline leads", "one", "base is the best by ndcg@10 (95 % confidence)"),
-        ("lower is better", "one", "knn is the best by rmse (95 % confidence)"),
-        ("neither is better", "none", "Neither high nor low is better by popularity@10: no model wins by it"),
-        ("overall only", "none", "knn has the best coverage@10, 0.7500: one number, without a test"),
-        ("undefined for all", "none", "base is the only model with a value of ndcg@10"),
+        ("no baseline", "one", "knn is the best: +68 % ndcg@10 over base."),
+        ("one model", "none", "base is the only model with a value of ndcg@10."),
+        ("no model", "none", "No model has a value of ndcg@10."),
+        ("baseline leads", "one", "No model beats base. The best of the others, knn, is at −37 % ndcg@10."),
+        ("lower is better", "one", "knn is the best: −12 % rmse against base."),
+        (
+            "neither is better",
+            "none",
+            "Neither high nor low is better by popularity@10: no model wins by it.",
+        ),
+        ("overall only", "none", "knn has the best coverage@10, 0.7500: one number, without a test."),
+        ("undefined for all", "none", "base is the only model with a value of ndcg@10."),
     ],
 )
 def test_verdict_of_each_edge_case(contests: SimpleNamespace, edge: str, status: str, headline: str) -> None:
@@ -353,9 +356,8 @@ def test_verdict_of_each_edge_case(contests: SimpleNamespace, edge: str, status:
 
 def test_few_users_and_a_leading_baseline_are_said(contests: SimpleNamespace) -> None:
     edges = contests.edges()
-    assert verdict(compare(edges["no baseline"])).sentences == (_few("knn and base"),)
-    led = verdict(compare(edges["baseline leads"]))
-    assert led.sentences == (_few("base and knn"), "The baseline base leads.")
+    assert verdict(compare(edges["no baseline"])).details[0].endswith(_few("knn and base"))
+    assert verdict(compare(edges["baseline leads"])).details[0].endswith(_few("base and knn"))
 
 
 def test_the_page_compares_every_two_models_and_opens_on_the_leader_and_its_rival(contests):

@@ -103,6 +103,6 @@ def test_page_shows_the_gate_decision_on_its_dataset(contests: SimpleNamespace) 
     pages = [comparison_page([comparison], [gate]) for comparison in (here, there)]
     assert "<h2>The champion base stays</h2>" in pages[0]
     assert '<p class="why">base stays: &lt;b&gt;</p>' in pages[0]
-    assert '<p class="why">knn is the best by ndcg@10 (95 % confidence). knn against base' in pages[0]
+    assert '<p class="why">knn is the best: +68 % ndcg@10 over base.</p>' in pages[0]
     assert "The champion base stays" not in pages[1]
-    assert "<h2>knn is the best by ndcg@10 (95 % confidence)</h2>" in pages[1]
+    assert "<h2>knn is the best: +68 % ndcg@10 over base.</h2>" in pages[1]

@@ -19,9 +19,9 @@ from evalplugin.tracking.names import MAX_PARAM, MAX_TAG, shorten_value
 from evalplugin.tracking.write import labels
 from evalplugin.tracking.write.artifacts import model_artifacts, per_user_table, sampled_users
 from evalplugin.tracking.write.contents import difference_metrics, model_metrics, simplified, summary_metrics
-from evalplugin.tracking.write.items import Artifact, Metric, Tag
+from evalplugin.tracking.write.items import Artifact, Datum, Metric, Tag
 from evalplugin.tracking.write.labels import dataset_inputs
-from evalplugin.tracking.write.provenance import environment_text, git_tags, is_gone, process_tags
+from evalplugin.tracking.write.provenance import environment_text, git_items, is_gone, process_data
 from evalplugin.tracking.write.writer import without_credentials, write_artifact
 
 
@@ -67,7 +67,7 @@ def test_a_quantile_function_has_a_value_at_each_fifth_percentile(make: SimpleNa
     result = make.model_result("knn")
     column = result.per_user.column("rr")
     values = logged(make, result)
-    curve = {step: value for (key, step), value in values.items() if key == "per_user_quantile/rr"}
+    curve = {step: value for (key, step), value in values.items() if key == "quantile/rr"}
     assert list(curve) == list(range(0, 101, 5))
     expected = np.quantile(column[~np.isnan(column)], np.array([*curve]) / 100)
     assert [*curve.values()] == pytest.approx(expected)
@@ -83,7 +83,7 @@ def test_a_run_with_many_metrics_has_at_most_250_values(make: SimpleNamespace) -
     found = logged(make, make.model_result("knn", scores=scores), make.bakeoff(metrics=metrics))
     later = [metric for metric in metrics for _ in ("mean", "low", "high", "p", "p_holm")]
     assert 230 < len(found) + len(later) <= 250
-    curve = {step: value for (key, step), value in found.items() if key == "per_user_quantile/ndcg_at_1"}
+    curve = {step: value for (key, step), value in found.items() if key == "quantile/ndcg_at_1"}
     assert [min(curve), max(curve)] == [0, 100]
     points = np.arange(0, 101, 5)
     drawn = np.interp(points, [*curve], [*curve.values()])
@@ -113,7 +113,7 @@ def test_curves_are_stepped_by_k_and_undefined_values_are_counted(make: SimpleNa
     assert ("at_k/recall", 20) not in values
     assert values["undefined/values_left_out", 0] == 1
     items = list(model_metrics(asked, result, make.headline_of(asked, result)))
-    assert items[-1] == Tag("evalplugin.left_out", "at_k/recall")
+    assert items[-1] == Datum("left_out", "at_k/recall")
     assert all(math.isfinite(v) for v in values.values())
 
 
@@ -180,8 +180,18 @@ def test_differences_are_logged_with_their_intervals(make: SimpleNamespace) -> N
         for part in ("", ".low", ".high", ".p", ".p_holm")
     }
     summary = {m.key: m.value for m in summary_metrics(result.plan, comparisons)}
-    assert summary["diff/ndcg_at_10/svd"] == own["vs_baseline/ndcg_at_10"]
-    assert summary["diff/ndcg_at_10/svd.low"] <= summary["diff/ndcg_at_10/svd"]
+    assert summary["difference/ndcg_at_10"] == own["vs_baseline/ndcg_at_10"]
+    assert summary["difference/ndcg_at_10.low"] <= summary["difference/ndcg_at_10"]
+    assert summary["leader/ndcg_at_10"] - summary["baseline/ndcg_at_10"] == pytest.approx(
+        own["vs_baseline/ndcg_at_10"]
+    )
+    (one,) = comparisons
+    for datasets in (1, 2, 4, 9):
+        named = [
+            dataclasses.replace(one, contest=dataclasses.replace(one.contest, dataset=f"toy{n}"))
+            for n in range(datasets)
+        ]
+        assert len(list(summary_metrics(result.plan, named))) < 40
     assert (summary["models"], summary["models_failed"]) == (4, 1)
     baseline = next(row for row in rows if row.is_baseline)
     assert list(difference_metrics(result.plan, baseline)) == []
@@ -223,7 +233,7 @@ def test_a_run_is_found_by_its_tags(make: SimpleNamespace) -> None:
         "role": "model", "bakeoff": asked.id, "model": "knn", "dataset": "toy", "split": "a", "pid": str(os.getpid()),
         "config_hash": "c" * 64, "metrics_hash": "d" * 64,
     }  # fmt: skip
-    assert {key: tags[f"evalplugin.{key}"] for key in expected} == expected
+    assert {key: tags.get(f"evalplugin.{key}", tags.get(key)) for key in expected} == expected
     assert tags["mlflow.source.name"] == "toy.yaml"
 
 
@@ -305,30 +315,29 @@ def test_the_environment_names_every_package() -> None:
 
 
 def test_git_tags_name_the_commit_and_whether_files_differ_from_it(tmp_path: Path) -> None:
-    assert git_tags(tmp_path) == {}
-    assert git_tags(tmp_path / "missing") == {}
+    assert not [*git_items(tmp_path), *git_items(tmp_path / "missing")]
     git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b"]
     subprocess.run([*git, "init", "-q", "-b", "main"], check=True)
     (tmp_path / "a.yaml").write_text("a: 1\n")
     subprocess.run([*git, "add", "."], check=True)
     subprocess.run([*git, "commit", "-q", "-m", "first"], check=True)
     subprocess.run([*git, "remote", "add", "origin", "https://ann:pw@host/x.git"], check=True)
-    tags = git_tags(tmp_path)
+    tags = dict(git_items(tmp_path))
     assert len(tags["mlflow.source.git.commit"]) == 40
     assert tags["mlflow.source.git.branch"] == "main"
     url = Tag("mlflow.source.git.repoURL", tags["mlflow.source.git.repoURL"])
     assert without_credentials(url) == Tag("mlflow.source.git.repoURL", "https://***@host/x.git")
-    assert tags["evalplugin.git_dirty"] == "false"
+    assert tags["git_dirty"] == "false"
     (tmp_path / "a.yaml").write_text("a: 2\n")
-    assert git_tags(tmp_path)["evalplugin.git_dirty"] == "true"
+    assert dict(git_items(tmp_path))["git_dirty"] == "true"
 
 
 def test_only_a_dead_process_of_this_machine_is_gone() -> None:
     dead = subprocess.Popen(["true"])
     dead.wait()
-    here = process_tags()
-    assert not is_gone(here)
-    assert is_gone({**here, "evalplugin.pid": str(dead.pid)})
+    here = process_data()
+    assert not is_gone(here.__getitem__)
+    assert is_gone({**here, "pid": str(dead.pid)}.__getitem__)
     for key, other in (("host", "elsewhere"), ("pid_namespace", "pid:[1]"), ("pid", "x")):
-        assert not is_gone({**here, "evalplugin.pid": str(dead.pid), f"evalplugin.{key}": other})
-    assert not is_gone({})
+        assert not is_gone({**here, "pid": str(dead.pid), key: other}.__getitem__)
+    assert not is_gone(lambda _: "")
