@@ -325,7 +325,9 @@ def summary_metrics(plan: Plan, comparisons: Sequence[Comparison]) -> Iterator[M
     yield Metric("models", len(rows))
     yield Metric("models_failed", sum(row.error is not None for _, row in rows))
     if costs:
-        yield Metric("cost/seconds", sum(c.fit_seconds + c.recommend_seconds + c.score_seconds for c in costs))
+        yield Metric(
+            "cost/seconds", sum(c.fit_seconds + c.recommend_seconds + c.score_seconds for c in costs)
+        )
     keys = model_keys(" ".join(filter(None, c.contest.place)) for c in comparisons).values()
     places = [(c, f".{key}" if len(keys) > 1 else "") for c, key in zip(comparisons, keys, strict=True)]
     metrics = plan.headline[: max(1, _MOST_OF_LEADERS // len(places))]
