@@ -322,15 +322,13 @@ def _cut(begin: Any, end: Any, right: Any, asked: Any, segments: Any, dense: Any
 
 
 @numba.njit(nogil=True, error_model="numpy")
-def _add(
-    row: Any, begin: Any, factors: Any, segments: Any, dense: Any, sums: Any, met: Any, few: Any
-) -> None:
-    """Add the products of a row to the sums of a tile, and mark the groups that it has met, all if they are not few."""
+def _add(row: Any, begin: Any, factors: Any, tile: Any, sums: Any, met: Any) -> None:
+    """Add the products of a row to the sums of a tile, and mark the groups that it has met, unless all are marked."""
     left, right = factors
     a_indptr, a_column, a_value = left
     _, b_column, b_value = right
-    count, first, _ = segments
-    met[:] = not few
+    (count, first, _), dense = tile
+    few = not met[0]
     # Indices are unsigned, as signed ones would be tested for Python's negative ones.
     for entry in range(a_indptr[row], a_indptr[row + 1]):
         middle, factor = np.uint64(a_column[entry]), a_value[entry]
@@ -430,7 +428,8 @@ def _list_rows(
         _cut(begin, end, right, asked, segments, dense)
         for place in range(len(rows)):
             row = rows[place]
-            _add(row, begin, factors, segments, dense, sums, met, products[place] * _FEW < n_columns)
+            met[:] = products[place] * _FEW >= n_columns
+            _add(row, begin, factors, (segments, dense), sums, met)
             while skip[place] < skipped_start[row + 1] and skipped[skip[place]] < end:
                 sums[skipped[skip[place]] - begin] = 0.0
                 skip[place] += 1
