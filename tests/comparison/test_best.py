@@ -14,7 +14,7 @@ from evalplugin.comparison.statistics import may_be_best, users_needed
 from evalplugin.metrics import parse
 from evalplugin.metrics.scores import Units
 from evalplugin.report.competition import competitions_of
-from evalplugin.report.sentences.verdict import best_sentence, why_several
+from evalplugin.report.sentences.verdict import why_several
 from evalplugin.segments import Segmentation
 
 
@@ -48,21 +48,18 @@ def test_lower_values_are_better_where_the_metric_says_so() -> None:
 def test_a_model_without_any_value_is_not_compared() -> None:
     best = found(a=np.ones(5), none=np.full(5, np.nan))
     assert best.compared == ("a",)
-    assert best_sentence(best) == "a is the only model with a value of rr"
     assert may_win(a=[np.nan]) is None
 
 
 def test_a_single_user_tells_nothing() -> None:
     best = found(a=[0.1], b=[0.9])
     assert (best.models, best.users, best.users_to_tell) == (("b", "a"), 1, None)
-    assert best_sentence(best) == "Any of b, a may be the best by rr (95 % confidence)"
     assert why_several(best, Units(np.empty(0))) == ["A single user has values of all models."]
 
 
 def test_without_a_user_in_common_all_may_be_the_best() -> None:
     best = found(a=[0.1, 0.2, np.nan, np.nan], b=[np.nan, np.nan, 0.9, 0.8])
     assert (set(best.models), best.users, best.users_to_tell) == ({"a", "b"}, 0, None)
-    assert best_sentence(best) == "Any of a, b may be the best by rr (95 % confidence)"
     assert why_several(best, Units(np.empty(0))) == ["No user has values of all models."]
 
 

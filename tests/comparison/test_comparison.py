@@ -23,7 +23,7 @@ from evalplugin.metrics import parse
 from evalplugin.metrics.scores import PerUserScores, Units
 from evalplugin.report.charts.palette import BASELINE_COLOUR, PALETTE, model_colours
 from evalplugin.report.competition import competitions_of
-from evalplugin.report.sentences.verdict import to_tell_apart, verdict_sentence
+from evalplugin.report.sentences.verdict import to_tell_apart, verdict
 from evalplugin.segments import Segmentation
 
 
@@ -277,4 +277,4 @@ def test_seeds_of_models_widen_intervals_and_decide_who_may_be_the_best(make: Si
     assert after.paired.interval.low < before.paired.interval.low
     assert not before.is_within_seeds
     assert after.is_within_seeds
-    assert "smaller than what another seed gives" in verdict_sentence(large, "ndcg@10")
+    assert "smaller than what another seed gives" in str(verdict(large, "ndcg@10"))

@@ -19,7 +19,7 @@ from evalplugin.report.documents import compare_latex, compare_markdown
 from evalplugin.report.frames import compare_frame, compare_json, frame_csv
 from evalplugin.report.notebook import Comparisons
 from evalplugin.report.sentences.units import shared_lines
-from evalplugin.report.sentences.verdict import verdict_sentence
+from evalplugin.report.sentences.verdict import verdict
 from evalplugin.report.tables import comparison_tables
 
 N, HARD = 300, 120
@@ -73,7 +73,7 @@ def test_two_models_differ_by_the_units_that_both_have() -> None:
 
 
 def test_the_verdict_says_how_many_units_it_rests_on() -> None:
-    said = verdict_sentence(compare(answers())[0], "score")
+    said = str(verdict(compare(answers())[0], "score"))
     assert "It rests on 180 of 300 questions, those with values of all models" in said
 
 
@@ -122,7 +122,7 @@ def test_many_models_that_each_lack_some_units_are_ranked_by_the_few_that_all_ha
     together = np.isfinite(np.stack(list(scores.values()))).all(axis=0)
     expected = {model: float(values[together].mean()) for model, values in scores.items()}
     assert means(comparison) == pytest.approx(expected)
-    assert f"It rests on {together.sum()} of 400 questions" in verdict_sentence(comparison, "score")
+    assert f"It rests on {together.sum()} of 400 questions" in str(verdict(comparison, "score"))
     (models, _) = comparison_tables(comparison)
     assert all(f"{model} {np.isnan(values).sum()}" in models.footnotes[0] for model, values in scores.items())
 
@@ -140,7 +140,7 @@ def test_a_model_with_nearly_nothing_is_not_ranked_and_decides_nothing() -> None
     (models, _) = comparison_tables(beside)
     told = "Not ranked, with values of fewer than half as many questions as others: d (3)."
     assert models.footnotes[1] == told
-    assert "those with values of all ranked models" in verdict_sentence(beside, "score")
+    assert "those with values of all ranked models" in str(verdict(beside, "score"))
 
 
 def test_models_without_a_unit_in_common_are_not_ranked() -> None:
@@ -148,7 +148,7 @@ def test_models_without_a_unit_in_common_are_not_ranked() -> None:
     compared = compare(halves)
     assert [row.rank for row in compared[0].models] == [None, None]
     none = "No question has values of all models"
-    assert verdict_sentence(compared[0], "score") == f"{none}: none is ranked by score."
+    assert str(verdict(compared[0], "score")) == f"{none}: none is ranked by score."
     told = f"{none}, so that none is ranked; without a value: a 150, b 150."
     assert told in compared._repr_html_()
 

@@ -74,10 +74,10 @@ def test_signals_at_exit_change_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "fit random",
+        "compute 2 tasks",
         *(
             pytest.param(text, marks=pytest.mark.slow)
-            for text in ("log the bake-off", "read tiny", "split", "open the", "log random", "compare")
+            for text in ("log the bake-off", "read tiny", "split", "open the", "of 2] random", "compare")
         ),
     ],
 )

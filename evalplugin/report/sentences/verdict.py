@@ -104,7 +104,7 @@ _SHOWN = "{measured}; {p}; better for {better} of {units.nouns}, worse for {wors
 _CHANCE = "{measured}; may be chance ({p})."
 _UNTESTED = "{measured}; too few {units.nouns} to test."
 _DETECTABLE = "Only a difference of {least} or more is found in 4 of 5 such bake-offs."
-_WITHIN_SEEDS = "It is smaller than what another seed gives (±{range})."
+_WITHIN_SEEDS = "The difference is smaller than what another seed gives (±{range})."
 _BETTER_BY = "It is better than the baseline by {metrics} too."
 _WORSE_BY = "It is worse than the baseline by {metrics}."
 _NOT_SHOWN_BY = "No difference from the baseline is shown by {metrics}."
@@ -345,9 +345,7 @@ def to_tell_apart(best: BestModels, units: Units) -> list[str]:
 
 
 def _further_sentences(comparison: Comparison, best: BestModels) -> Iterator[str]:
-    """Yield the statistics behind the headline: whom it rests on, and the leader against the baseline."""
-    if basis := ranking_basis(comparison, best.metric):
-        yield _BASIS.format(basis=basis)
+    """Yield the statistics behind the headline: the leader against the baseline."""
     if (pair := _against_baseline(comparison, best)) is not None:
         difference = _difference(comparison, pair)
         yield _AGAINST.format(model=best.leader, against=pair.against, difference=difference)
@@ -365,8 +363,13 @@ def _other_metrics(comparison: Comparison, best: BestModels) -> Iterator[str]:
 
 
 def _cautions(comparison: Comparison, best: BestModels) -> Iterator[str]:
-    """Yield what limits the headline: few users who tell models apart, and users without history who decide it."""
+    """Yield what limits the headline: users without a value, seeds, few users who differ, users without history."""
     yield from why_several(best, comparison.contest.units)
+    if basis := ranking_basis(comparison, best.metric):
+        yield _BASIS.format(basis=basis)
+    pair = _against_baseline(comparison, best)
+    if pair is not None and pair.is_within_seeds:
+        yield _WITHIN_SEEDS.format(range=number(pair.seed_range))
     if best.fewest is not None and best.fewest[1] < RELIABLE_FROM:
         other, differing = best.fewest
         yield _FEW_WITH.format(
@@ -437,8 +440,6 @@ def _difference(comparison: Comparison, pair: Pair) -> str:
     sentences = [(_SHOWN if pair.mark else _CHANCE).format(**values)]
     if not pair.mark and abs(interval.mean) < pair.paired.detectable:
         sentences.append(_DETECTABLE.format(least=number(pair.paired.detectable)))
-    if pair.is_within_seeds:
-        sentences.append(_WITHIN_SEEDS.format(range=number(pair.seed_range)))
     if pair.mark and pair.paired.differing < RELIABLE_FROM:
         sentences.append(_FEW.format(differing=pair.paired.differing, units=comparison.contest.units))
     return " ".join(sentences)

@@ -260,21 +260,21 @@ def test_gap_and_worst_group_are_shown_for_the_metric_that_is_chosen(visit, cont
     rows = page.locator(".segments [data-metric]:not([hidden]) tbody tr")
 
     def shown(metric: str) -> list[list[str]]:
+        of = {(s.segment, s.model, s.statistic): s for s in comparison.group_statistics if s.metric == metric}
         return [
-            [s.model, " > ".join(s.groups), f"{s.value:.4f}"]
-            for s in comparison.group_statistics
-            if s.metric == metric
+            [model, *(f"{of[segment, model, kind].value:.4f}" for kind in ("gap", "worst"))]
+            for segment, model in dict.fromkeys((segment, model) for segment, model, _ in of)
         ]
 
     def cells() -> list[list[str]]:
         every = rows.evaluate_all(
             "rows => rows.map(row => [...row.cells].map(cell => cell.innerText.split('\\n')[0].trim()))"
         )
-        return [[row[1].removesuffix(" baseline"), row[2], row[3]] for row in every]
+        return [[row[0].removesuffix(" baseline"), row[1].rstrip("▲▼"), row[3].rstrip("▲▼")] for row in every]
 
     first, second = comparison.contest.metrics[:2]
     assert cells() == shown(first)
-    assert len(shown(first)) == 2 * 2 * 2  # segments, statistics, models
+    assert len(shown(first)) == 2 * 2  # segments, models
     page.get_by_label("Metric").select_option(second)
     drawn(page, 2)
     assert cells() == shown(second)
