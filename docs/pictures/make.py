@@ -46,7 +46,8 @@ PICTURES = {
     "groups": ".segments",
     "hit_rates": ".hit-rates",
     "people": ".people",
-}  # by section of the page
+    "data": ".card",
+}  # by part of the page
 
 
 def main() -> None:
@@ -71,11 +72,11 @@ def shop(page: Page) -> None:
     evalplugin.compare(evalplugin.run(CONFIG)).to_html("page.html")
     show("page.html", page)
     page.screenshot(path=HERE / "verdict.png")
-    for name, section in PICTURES.items():
-        page.locator(section).first.screenshot(path=HERE / f"{name}.png")
-    page.locator("details.data summary").first.click()
-    page.locator("details.data figure:last-child svg.marks path").first.wait_for()
-    page.locator("details.data").screenshot(path=HERE / "data.png")
+    for name, part in PICTURES.items():
+        if name != "differences":
+            page.locator(f"{part} > summary").click()
+            page.wait_for_timeout(2_000)  # charts are drawn one after another
+        page.locator(part).first.screenshot(path=HERE / f"{name}.png")
 
     with ui(Path("mlflow.db")) as address:
         size = page.viewport_size
@@ -109,7 +110,7 @@ def of_config(name: str, page: Page) -> None:
 def show(file: str | Path, page: Page) -> None:
     """Open a comparison page, and wait until its charts are drawn."""
     page.goto(Path(file).resolve().as_uri())
-    page.locator(".segments svg.marks path").first.wait_for()
+    page.locator(".differences svg.marks path").first.wait_for()
     page.wait_for_timeout(2_000)  # one after another
 
 

@@ -35,7 +35,7 @@ PAGE_SIZE = {"width": 1400, "height": 1560}
 def main() -> None:
     """Write the pictures."""
     with tempfile.TemporaryDirectory() as folder:
-        output = evalplugin(folder, "run", str(ROOT / "configs" / "knn.yaml"))
+        output = evalplugin(folder, "run", "--wide", str(ROOT / "configs" / "knn.yaml"))
         evalplugin(folder, "compare", "--html", "page.html")
         links = dict(
             line.split(maxsplit=1) for line in output.splitlines() if line.startswith(("board", "compare"))
