@@ -49,9 +49,8 @@ class Command(Recommender):
     - {n}, {seed}, {fold}: the length of the lists, an integer, the number of the fold from 1; {{word}} is {word}
       itself
 
-    Items that are no candidates, such as those of a user's train data, are left out afterwards. Users without a
-    list score 0. Unknown ids, short lists and missing users are counted. A program that fails, or whose lists break
-    a rule, fails this model alone, with the last lines of its output.
+    Items that are no candidates are left out afterwards. Users without a list score 0. Unknown ids, short lists and
+    missing users are counted. A program that fails, or whose lists break a rule, fails this model alone.
 
     It runs in the folder of the config, without a shell. Files and folders that the command names count as its
     code, and without ``version`` the folder of a program below the config's folder: lists are made again when they
@@ -66,7 +65,7 @@ class Command(Recommender):
         str | Annotated[list[str], Field(min_length=1)],
         Field(
             description="any text, a file, or a command (a list) that prints it; lists are made again when it "
-            "changes. Without it, a program outside a folder of its own is run again each time"
+            "changes. Without it, a program outside of a folder of its own is run each time"
         ),
     ] = ""
     format: Annotated[

@@ -43,12 +43,11 @@ class AP(UserMetric):
     lists; ``k``. Undefined (NaN) for a user without a relevant item. Range 0 to 1, higher is better.
 
     With ``propensity=popularity`` the mean is weighted: ap@k = sum of w precision@rank over the hits in the top k /
-    sum of w over the relevant items, with w as of ``recall``. Precision stays that of the observed items, so that
-    only a part of the bias goes.
+    sum of w over the relevant items, with w as of ``recall``. Precision stays that of the observed items: only a part
+    of the bias goes.
 
-    Source: Buckley and Voorhees, Evaluating evaluation measure stability, SIGIR 2000 (``relevant``); weighted: the
-    self-normalised estimator of Yang et al., Unbiased offline recommender evaluation for missing-not-at-random implicit
-    feedback, RecSys 2018, of the precision at the rank of each relevant item.
+    Source: Buckley and Voorhees, SIGIR 2000 (``relevant``); weighted: the self-normalised estimator of Yang et al.,
+    RecSys 2018, of the precision at the rank of each relevant item.
 
     >>> from evalplugin.metrics import evaluate
     >>> lists, truth = [[1, 2, 3, 4, 5]], [{1, 3, 6}]
@@ -111,8 +110,7 @@ def rbp(
     rbp@k = (1 - p) * sum of p^(rank - 1) over the hits in the top k. A finite list cannot reach 1: the best
     is 1 - p^k. Undefined (NaN) for a user without a relevant item. Range 0 to 1, higher is better.
 
-    Source: Moffat and Zobel, Rank-biased precision for measurement of retrieval effectiveness, ACM TOIS 27,
-    2008.
+    Source: Moffat and Zobel, ACM TOIS 27, 2008.
 
     >>> from evalplugin.metrics import evaluate
     >>> evaluate("rbp(p=0.5)", lists=[["a", "b", "c"]], truth=[{"a", "b"}])

@@ -23,8 +23,7 @@ class Coverage(OverallMetric):
     coverage@k = distinct items in the top k of all lists / items of the catalogue. One number a model, over all
     lists. The catalogue holds every item of the data, train and test. Range 0 to 1, higher is better.
 
-    Source: Herlocker et al., Evaluating collaborative filtering recommender systems, ACM TOIS 22, 2004; Ge,
-    Delgado-Battenfeld and Jannach, Beyond accuracy, RecSys 2010 (catalogue coverage).
+    Source: Herlocker et al., ACM TOIS 22, 2004; Ge, Delgado-Battenfeld and Jannach, RecSys 2010 (catalogue coverage).
 
     >>> from evalplugin.metrics import evaluate
     >>> evaluate("coverage@2", lists=[["a", "b", "c"], ["b", "a"]], truth=[{"a"}, {"d"}])
@@ -80,8 +79,7 @@ class Gini(_Counting):
     ascending order, and I the items of the catalogue, unlisted ones included. One number a model, over all lists.
     Undefined (NaN) without a list. Range 0 to 1, lower is better.
 
-    Source: Gini, Variabilità e mutabilità, 1912; for recommenders Fleder and Hosanagar, Blockbuster culture's next
-    rise or fall, Management Science 55, 2009.
+    Source: Gini, Variabilità e mutabilità, 1912; for recommenders Fleder and Hosanagar, Management Science 55, 2009.
 
     >>> from evalplugin.metrics import evaluate
     >>> evaluate("gini@1", lists=[["a"], ["a"]], truth=[{"a"}, {"b"}], catalogue="abcd")
@@ -109,8 +107,7 @@ class ExposureGini(SummedMetric):
     items of the catalogue, unlisted ones included. At k = 1 it is ``gini``. One number a model, over all lists.
     Undefined (NaN) without a list. Range 0 to 1, lower is better.
 
-    Source: Diaz et al., Evaluating stochastic rankings with expected exposure, CIKM 2020 (exposure); Raj and Ekstrand,
-    Measuring fairness in ranked results, SIGIR 2022; LensKit's ExposureGini, with the weights
+    Source: Diaz et al., CIKM 2020 (exposure); Raj and Ekstrand, SIGIR 2022; LensKit's ExposureGini, with the weights
     LogRankWeight(offset=1).
 
     >>> from evalplugin.metrics import evaluate
@@ -156,8 +153,7 @@ class Entropy(_Counting):
     a model, over all lists. Undefined (NaN) without a list. From 0 (always one item) to log2 of the catalogue's
     size (all items equally), higher is better.
 
-    Source: Shannon, A mathematical theory of communication, 1948; for recommenders Adomavicius and Kwon, Improving
-    aggregate recommendation diversity, IEEE TKDE 24, 2012.
+    Source: Shannon, 1948; for recommenders Adomavicius and Kwon, IEEE TKDE 24, 2012.
 
     >>> from evalplugin.metrics import evaluate
     >>> evaluate("entropy@2", lists=[["a", "b"], ["c", "d"]], truth=[{"a"}, {"b"}])
@@ -181,12 +177,10 @@ class Personalization(_Counting):
 
     personalization@k = 1 - mean over the positions of all top k of (other lists with its item / other lists) = 1 -
     sum of c (c - 1) / ((L - 1) * sum of c), with c the number of lists that hold an item and L the number of lists
-    that are not empty. For lists of equal length it is 1 - mean over the pairs of lists of (items in both /
-    length). One number a model, over all lists. Undefined (NaN) with fewer than
-    two lists. Range 0 to 1, higher is better.
+    that are not empty. One number a model, over all lists. Undefined (NaN) with fewer than two lists. Range 0 to 1,
+    higher is better.
 
-    Source: Zhou et al., Solving the apparent diversity-accuracy dilemma of recommender systems, PNAS 107, 2010
-    (inter-user diversity by Hamming distance).
+    Source: Zhou et al., PNAS 107, 2010 (inter-user diversity by Hamming distance).
 
     >>> from evalplugin.metrics import evaluate
     >>> evaluate("personalization@2", lists=[["a", "b"], ["a", "c"], ["d", "e"]], truth=[{"a"}] * 3)

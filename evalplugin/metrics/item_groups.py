@@ -104,8 +104,8 @@ class PopularityParity(ItemGroupMetric):
     number a model. Undefined (NaN) where a group is empty or has no pair, with one group, and where no item of any
     is listed. From 0 to the root of the number of groups less 1, lower is better.
 
-    Source: Zhu, Wang and Caverlee, Measuring and mitigating item under-recommendation bias in personalized ranking
-    systems, SIGIR 2020 (ranking-based statistical parity, RSP); the PopRSP of Elliot, for groups by popularity.
+    Source: Zhu, Wang and Caverlee, SIGIR 2020 (ranking-based statistical parity, RSP); the PopRSP of Elliot, for
+    groups by popularity.
 
     >>> from evalplugin.metrics import evaluate
     >>> train = [{"a"}, {"a"}, {"a"}, {"b"}]  # the head is a and b, the tail c and d
@@ -137,8 +137,8 @@ class PopularityOpportunity(ItemGroupMetric):
     Undefined (NaN) where a group is empty or has no relevant item, with one group, and without a hit. From 0 to the
     root of the number of groups less 1, lower is better.
 
-    Source: Zhu, Wang and Caverlee, Measuring and mitigating item under-recommendation bias in personalized ranking
-    systems, SIGIR 2020 (ranking-based equal opportunity, REO); the PopREO of Elliot, for groups by popularity.
+    Source: Zhu, Wang and Caverlee, SIGIR 2020 (ranking-based equal opportunity, REO); the PopREO of Elliot, for
+    groups by popularity.
 
     >>> from evalplugin.metrics import evaluate
     >>> train = [{"a"}, {"a"}, {"a"}, {"b"}]  # the head is a and b, the tail c and d

@@ -63,8 +63,7 @@ class GAUC(SummedMetric):
     counts nowhere. One number a model. It takes no k. Undefined (NaN) where no user has both, and where a model
     predicts nothing. Range 0 to 1, chance 0.5, higher is better.
 
-    Source: Zhu et al., Optimized cost per click in Taobao display advertising, KDD 2017. RecBole's GAUC weighs a
-    user's AUC by the relevant pairs alone.
+    Source: Zhu et al., KDD 2017. RecBole's GAUC weighs a user's AUC by the relevant pairs alone.
 
     >>> from evalplugin.metrics import evaluate
     >>> truth, predictions = [{"a": 1, "b": 0}, {"a": 0, "b": 1, "c": 0}], [{"a": 3, "b": 1}, {"a": 4, "b": 3, "c": 2}]
@@ -137,8 +136,7 @@ class ECE(_OfProbabilities, SummedMetric):
     probability on a boundary is in the lower bin. One number a model. It takes no k, and needs ratings from 0 to 1.
     Undefined (NaN) without truth, and where a model predicts nothing. Range 0 to 1, lower is better.
 
-    Source: Naeini, Cooper and Hauskrecht, Obtaining well calibrated probabilities using Bayesian binning, AAAI 2015;
-    Guo et al., On calibration of modern neural networks, ICML 2017 (15 bins).
+    Source: Naeini, Cooper and Hauskrecht, AAAI 2015; Guo et al., ICML 2017 (15 bins).
 
     >>> from evalplugin.metrics import evaluate
     >>> truth, predictions = [{"a": 1, "b": 0, "c": 1, "d": 1}], [{"a": 0.75, "b": 0.75, "c": 0.25, "d": 0.25}]

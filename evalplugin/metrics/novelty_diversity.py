@@ -28,8 +28,8 @@ def novelty(context: ScoringContext, k: int) -> Floats:
     data). An item without train data counts as one user's. Undefined (NaN) for a user without a list. From 0 up,
     higher is better.
 
-    Source: Zhou et al., Solving the apparent diversity-accuracy dilemma of recommender systems, PNAS 107, 2010
-    (self-information); Castells, Hurley and Vargas, Novelty and diversity in recommender systems, 2015.
+    Source: Zhou et al., PNAS 107, 2010 (self-information); Castells, Hurley and Vargas, Novelty and diversity in
+    recommender systems, 2015.
 
     >>> from evalplugin.metrics import evaluate
     >>> train = [{"a", "b"}, {"a"}, {"a"}, {"a", "c"}]
@@ -47,9 +47,8 @@ def popularity(context: ScoringContext, k: int) -> Floats:
     popularity@k = mean over the items in the top k of the users with the item in the train data. Undefined (NaN)
     for a user without a list. From 0 up; neither direction is better by itself.
 
-    Source: Yin et al., Challenging the long tail recommendation, PVLDB 5, 2012 (average recommendation
-    popularity); the ARP of Abdollahpouri, Burke and Mobasher, Managing popularity bias in recommender systems with
-    personalized re-ranking, FLAIRS 2019.
+    Source: Yin et al., PVLDB 5, 2012 (average recommendation popularity); the ARP of Abdollahpouri, Burke and
+    Mobasher, FLAIRS 2019.
 
     >>> from evalplugin.metrics import evaluate
     >>> train = [{"a", "b"}, {"a"}, {"a"}, {"a", "c"}]
@@ -69,8 +68,7 @@ def aplt(context: ScoringContext, k: int, *, tail: TailShare = 0.8) -> Floats:
     popular items are all in the head or all in the tail. Undefined (NaN) for a user without a list. Range 0 to 1,
     higher is better.
 
-    Source: Abdollahpouri, Burke and Mobasher, Managing popularity bias in recommender systems with personalized
-    re-ranking, FLAIRS 2019 (average percentage of long tail items).
+    Source: Abdollahpouri, Burke and Mobasher, FLAIRS 2019 (average percentage of long tail items).
 
     >>> from evalplugin.metrics import evaluate
     >>> train = [{"a", "b"}, {"a", "b"}, {"a"}, {"a", "c"}]  # popularity: a 4, b 2, c 1; the head is a and b
@@ -88,8 +86,8 @@ def aclt(context: ScoringContext, k: int, *, tail: TailShare = 0.8) -> Floats:
     aclt@k = items in the top k from the long tail, which is that of ``aplt``. Undefined (NaN) for a user without a
     list. From 0 to k, higher is better.
 
-    Source: Abdollahpouri, Burke and Mobasher, Managing popularity bias in recommender systems with personalized
-    re-ranking, FLAIRS 2019 (average coverage of long tail items, as its formula has it).
+    Source: Abdollahpouri, Burke and Mobasher, FLAIRS 2019 (average coverage of long tail items, as its formula has
+    it).
 
     >>> from evalplugin.metrics import evaluate
     >>> train = [{"a", "b"}, {"a", "b"}, {"a"}, {"a", "c"}]  # popularity: a 4, b 2, c 1; the head is a and b
@@ -110,8 +108,8 @@ def diversity(context: ScoringContext, k: int) -> Floats:
     an item without train data; ratings do not count. Undefined (NaN) for a user with fewer than two items in the
     top k. Range 0 to 1, higher is better.
 
-    Source: Ziegler et al., Improving recommendation lists through topic diversification, WWW 2005 (intra-list
-    similarity); with item vectors as in Zhang et al., Auralist, WSDM 2012.
+    Source: Ziegler et al., WWW 2005 (intra-list similarity); with item vectors as in Zhang et al., Auralist, WSDM
+    2012.
 
     >>> from evalplugin.metrics import evaluate
     >>> train = [{"a", "b"}, {"a", "b"}, {"c"}, {"c", "d"}]
@@ -154,7 +152,7 @@ def serendipity(context: ScoringContext, k: int) -> Floats:
     (NaN) for a user without a relevant item. Range 0 to 1, higher is better.
 
     Source: Murakami, Mori and Orihara, Metrics for evaluating the serendipity of recommendation lists, 2008; Ge,
-    Delgado-Battenfeld and Jannach, Beyond accuracy, RecSys 2010 (with popularity as the primitive method).
+    Delgado-Battenfeld and Jannach, RecSys 2010 (with popularity as the primitive method).
 
     >>> from evalplugin.metrics import evaluate
     >>> train = [{"a"}, {"a", "b"}, {"a", "b"}, {"c"}]

@@ -23,8 +23,7 @@ def bpref(context: ScoringContext) -> Floats:
     if its rating is below the threshold. It takes no k. Undefined (NaN) for a user without a relevant item.
     Range 0 to 1, higher is better.
 
-    Source: Buckley and Voorhees, Retrieval evaluation with incomplete information, SIGIR 2004; with the
-    divisor of trec_eval 8 and later.
+    Source: Buckley and Voorhees, SIGIR 2004; with the divisor of trec_eval 8 and later.
 
     >>> from evalplugin.metrics import evaluate
     >>> truth = {"a": 0.0, "b": 1.0, "c": 1.0, "d": 0.0}
@@ -51,8 +50,7 @@ def auc(context: ScoringContext) -> Floats:
     item followed. It takes no k. Undefined (NaN) for a user without a relevant item, and for one whose candidates
     (the whole catalogue, where they are not known) are all relevant. Range 0 to 1, chance 0.5, higher is better.
 
-    Source: Hanley and McNeil, The meaning and use of the area under a receiver operating characteristic curve,
-    Radiology 143, 1982.
+    Source: Hanley and McNeil, Radiology 143, 1982.
 
     >>> from evalplugin.metrics import evaluate
     >>> evaluate("auc", lists=[[1, 2, 3, 4]] * 3, truth=[{3}, {1, 3}, {1, 9}])
@@ -83,8 +81,8 @@ def precision_at_recall(
     and can so read a level one hit earlier. Undefined (NaN) for a user without a relevant item. Range 0 to 1,
     higher is better.
 
-    Source: Manning, Raghavan and Schütze, Introduction to Information Retrieval, 2008, section 8.4
-    (interpolated precision; TREC's 11 points are the levels 0, 0.1 ... 1).
+    Source: Manning, Raghavan and Schütze, Introduction to Information Retrieval, 2008, section 8.4 (interpolated
+    precision; TREC's 11 points are the levels 0, 0.1 ... 1).
 
     >>> from evalplugin.metrics import evaluate
     >>> lists, truth = [["x", "a", "b", "y"]], [{"a", "b", "c"}]

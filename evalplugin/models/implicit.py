@@ -121,8 +121,8 @@ class BayesianPersonalizedRanking(_Factorisation):
     """Matrix factorisation that ranks a user's items above others, fitted by stochastic gradient descent (BPR).
 
     score(u, i) = x_u . y_i + b_i. Zero for items without train data. Rendle, Freudenthaler, Gantner and
-    Schmidt-Thieme 2009. Ratings do not matter. It is fitted on one thread: on several, implicit's result depends on
-    their timing.
+    Schmidt-Thieme 2009. Ratings do not matter. It is fitted on one thread, as results depend on the timing of
+    several.
     """
 
     module = "implicit.bpr"
@@ -143,8 +143,8 @@ class BayesianPersonalizedRanking(_Factorisation):
 class LogisticMatrixFactorization(_Factorisation):
     """Matrix factorisation of the probability that a user chooses an item (logistic MF).
 
-    score(u, i) = x_u . y_i + b_u + b_i. Johnson 2014, "Logistic matrix factorization for implicit feedback data".
-    It is fitted on one thread: on several, implicit's result depends on their timing.
+    score(u, i) = x_u . y_i + b_u + b_i. Johnson 2014, "Logistic matrix factorization for implicit feedback data". It
+    is fitted on one thread.
     """
 
     module = "implicit.lmf"

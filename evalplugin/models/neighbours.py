@@ -211,10 +211,10 @@ class ItemNeighbours(_Neighbours):
     - dice: 2 c / (a + b + shrink)
     - tversky: c / (c + alpha (a - c) + beta (b - c) + shrink)
 
-    tf-idf compares sqrt(x_ui) log(n_items / (1 + items of u)), bm25 the entries that Robertson and Zaragoza 2009
-    give with users as terms (K1 = 1.2, B = 0.75). All as of Ferrari Dacrema, Boglio, Cremonesi and Jannach 2021, "A
-    troubling analysis of reproducibility and progress in recommender systems research". Equally similar items are
-    neighbours in the order of the catalogue. Zero for items without train data.
+    tf-idf compares sqrt(x_ui) log(n_items / (1 + items of u)), bm25 the entries that Robertson and Zaragoza 2009 give
+    with users as terms (K1 = 1.2, B = 0.75). All as of Ferrari Dacrema, Boglio, Cremonesi and Jannach 2021, "A
+    troubling analysis of reproducibility and progress in recommender systems research". Of equally similar items the
+    first in the catalogue are neighbours. Zero for items without train data.
 
     ``average`` predicts what the user deviates from the items' means, as Sarwar, Karypis, Konstan and Riedl 2001: score
     (u, i) = m_i + sum of s(i, j) (x_uj - m_j) over the k neighbours j of i, divided by the sum of their s(i, j), where

@@ -292,9 +292,8 @@ class SessionNeighbours(_ProductModel):
       end.
     - idf(i) = log(number of sessions / number of events of i).
 
-    The defaults are V-S-kNN. S-kNN is `similarity: cosine` with `weighting: same` and `weighting_score: same`. Ludewig
-    and Jannach 2018, "Evaluation of session-based recommendation algorithms"; names, defaults and lists are those of
-    session-rec but for ties.
+    The defaults are V-S-kNN. S-kNN is `similarity: cosine` with `weighting: same` and `weighting_score: same`.
+    Ludewig and Jannach 2018, "Evaluation of session-based recommendation algorithms"; as in session-rec but for ties.
     """
 
     k: Annotated[int, Field(ge=1, description="most neighbours of a session")] = 100

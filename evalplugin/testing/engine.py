@@ -44,11 +44,10 @@ if os.getpid() != {pid}:
 
 
 def check_engine(engine: str | Callable[..., Engine], *, workers: int | None = 2, **params: Any) -> None:
-    """Check the contract of an engine whose nodes are on this machine, or share its files and processes.
+    """Check the contract of an engine on this machine, or with its files and processes.
 
-    Lists, scores and notes are the same as in this process, to the last bit. A call that crashes, hangs, takes too
-    much memory or returns a value that cannot be pickled fails alone. Closing a session ends all that runs. A
-    plugin or a file that differs on a node is one clear error.
+    Results are those of this process, to the last bit. A call that crashes, hangs, takes too much memory or cannot be
+    pickled fails alone. Closing a session ends all. A plugin or a file that differs on a node is one clear error.
 
     Args:
         engine: A registered name, a class, or any callable that returns one.

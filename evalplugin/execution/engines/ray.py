@@ -35,11 +35,11 @@ _HELP = "see `evalplugin describe engine ray`"
 class Ray:
     """The machines of a Ray cluster: `pip install ray`, here and on every node.
 
-    Each task runs in a process of its own, within the `limits` of the config: a model that crashes, hangs or takes
-    too much memory fails alone. A fold is written once to the disk of each node. What ran on a lost node is run
-    again on another one. Nodes must have the same Python, evalplugin and libraries as this machine, which is
-    checked; plugin files and the modules that they import are sent along. Left out, `workers` is as many tasks as
-    the nodes have CPUs for; a larger number makes a cluster with an autoscaler grow.
+    Each task runs in a process of its own, within the `limits` of the config. A fold is written once to the disk of
+    each node. What ran on a lost node is run again on another one. Nodes must have the same Python, evalplugin and
+    libraries as this machine, which is checked; plugin files and the modules that they import are sent along. By
+    default, `workers` is as many tasks as the nodes have CPUs for; a larger number makes a cluster with an autoscaler
+    grow.
 
     - `address: local` starts Ray on this machine, and ends it with the bake-off; for a command, RAY_ADDRESS=local.
     - `address: auto` is the cluster of this machine: where `ray start` was run, and in a job of `ray job submit`, which

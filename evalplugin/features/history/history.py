@@ -46,10 +46,7 @@ class Point:
 
 @dataclass(frozen=True)
 class History:
-    """Bake-offs of one experiment by one metric, the oldest first: the result of ``evalplugin.history``.
-
-    A notebook and ``print`` show it as a table of models by bake-off.
-    """
+    """Bake-offs of one experiment by one metric, the oldest first."""
 
     experiment: str
     metric: str  # canonical name

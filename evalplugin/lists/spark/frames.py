@@ -71,7 +71,7 @@ class SparkScores(ListScores):
     cached: DataFrame | None = None  # what ``per_user`` is selected from
 
     def unpersist(self) -> None:
-        """Free what Spark has cached of ``per_user``, which is computed again when it is read."""
+        """Free what Spark has cached of ``per_user``."""
         if self.cached is not None:
             self.cached.unpersist()
 

@@ -26,8 +26,8 @@ _COLUMNS = 128  # items at a time
 class NormalPredictor(SurpriseModel):
     """A random rating for each pair, from the normal distribution of the train ratings.
 
-    score(u, i) = mean + deviation * z(u, i), z standard normal. Surprise draws anew at each call from NumPy's global
-    generator; here z comes from a counter-based stream of the user, so the score of a pair does not depend on the call.
+    score(u, i) = mean + deviation * z(u, i), z standard normal. Unlike in Surprise, z comes from a stream of the
+    user, so the score of a pair is the same in each call.
     """
 
     name = "NormalPredictor"

@@ -24,10 +24,9 @@ if TYPE_CHECKING:
 class PyfuncModel(Recommender):
     """A model from MLflow, as it is deployed: of the registry, of a run, or a folder.
 
-    It is loaded in this environment; it is not fitted. By its signature, it takes a column of users and answers
-    with a list of items for each, or a column of users and one of items, and answers with a score for each pair.
-    Items that are no candidates, such as those of the user's train data, are left out. Unknown ids, short lists and
-    missing users are counted.
+    It is loaded in this environment, and not fitted. By its signature, it takes users and answers with lists, or
+    pairs of user and item and answers with scores. Items that are no candidates are left out. Unknown ids, short
+    lists and missing users are counted.
     """
 
     model: Annotated[
