@@ -39,7 +39,7 @@ _USUAL = {  # what the page says once for all
     r"|(for\s+a\s+user\s+)?without\s+a\s+list\.)"
     r"|,\s+and\s+(for\s+all\s+users\s+)?where\s+a\s+model\s+predicts\s+(no\s+ratings|nothing)(?=\.)"
     r"|(?<=\.)\s+Range\s+0\s+to\s+1,\s+higher\s+is\s+better\.|(?<=\.)\s+It\s+takes\s+no\s+k\.(?=\s)"
-    r"| *>>> from evalplugin\.metrics import evaluate\n",
+    r"| *>>> from evalplugin\.metrics import evaluate\n|(?<=Undefined) \(NaN\)",
     "models": r"(?<=\.)\s+Zero\s+for\s+items\s+without\s+train\s+data\.",
 }
 _FEW = 4  # parameters that stand in a line

@@ -26,8 +26,8 @@ class NewUsers(Splitter):
     nearest whole number (halves up), at least one; equal times are ordered as by ``last_n``. Users with too few
     interactions for ``min_history`` and a truth are train data.
 
-    This is strong generalisation (Marlin 2004), as in Liang, Krishnan, Hoffman and Jebara 2018, and Steck 2019.
-    Models must have ``recommend_for``. They are tuned on further users, held out from the train data in the same way.
+    This is strong generalisation (Marlin 2004), as in Liang et al. 2018, and Steck 2019. Models must have
+    ``recommend_for``. They are tuned on further users, held out from the train data in the same way.
     """
 
     new_users: ClassVar[bool] = True

@@ -37,7 +37,7 @@ _PLACEHOLDERS = ("train", "users", "history", "candidates", "out", "n", "seed", 
 class Command(Recommender):
     """Lists made by a program: of another Python, R, Java, a container, or a job that is submitted.
 
-    The program reads files and writes one, all in one format. Placeholders of the command:
+    Placeholders of the command are files, all in one format, and numbers:
 
     - {train}: the train data, with the columns user, item, rating and, where there are times, timestamp
     - {users}: the users who get lists (user)

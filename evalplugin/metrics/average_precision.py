@@ -37,10 +37,9 @@ class AP(UserMetric):
     """Mean of the precisions at the relevant items.
 
     ap@k = sum of precision@rank over the hits in the top k / denominator; the mean is MAP. By ``denominator``:
-    ``relevant``, all relevant items of the user, found or not (TREC; one that is not found has precision 0);
-    ``min``, the smaller of k and that, so that a perfect top k is 1; ``hits``, the relevant items found in the top
-    k (0 without one); ``listed``, the smaller of all relevant items and the items in the top k, which favours short
-    lists; ``k``. Undefined (NaN) for a user without a relevant item. Range 0 to 1, higher is better.
+    ``relevant``, all relevant items of the user (TREC); ``min``, the smaller of k and that, so that a perfect top k
+    is 1; ``hits``, those in the top k (0 without one); ``listed``, the smaller of relevant and listed items, which
+    favours short lists; ``k``. Undefined (NaN) for a user without a relevant item. Range 0 to 1, higher is better.
 
     With ``propensity=popularity`` the mean is weighted: ap@k = sum of w precision@rank over the hits in the top k /
     sum of w over the relevant items, with w as of ``recall``. Precision stays that of the observed items: only a part
@@ -54,10 +53,6 @@ class AP(UserMetric):
     >>> evaluate("ap@5", lists=lists, truth=truth) == [(1 + 2/3) / 3]
     True
     >>> evaluate("ap(denominator=hits)@5", lists=lists, truth=truth) == [(1 + 2/3) / 2]
-    True
-    >>> train = [{1}, {1}, {1}, {1, 3, 6}]  # weights: 1 / 4^0.5 of 1, 1 of 3 and 6
-    >>> name = "ap(propensity=popularity, power=0.5)@5"
-    >>> evaluate(name, lists=lists, truth=truth, train=train) == [(1/2 * 1 + 1 * 2/3) / (1/2 + 1 + 1)]
     True
     """
 

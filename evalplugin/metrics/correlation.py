@@ -105,10 +105,9 @@ def concordant_pairs(
     """Share of the pairs with different ratings that the predicted ratings order the same way.
 
     concordant_pairs = (concordant pairs + pairs with equal predictions / 2) / pairs with different ratings.
-    ``ties=wrong`` gives a pair with equal predictions nothing, as surprise's FCP does (which also pools the
-    pairs of all users). Chance gives 0.5. It takes no k. Undefined (NaN) for a user with fewer than
-    two truth items or with equal ratings for all of them, and for all users where a model predicts no ratings.
-    Range 0 to 1, higher is better.
+    ``ties=wrong`` gives a pair with equal predictions nothing, as surprise's FCP (which pools the pairs of all
+    users). Chance gives 0.5. It takes no k. Undefined (NaN) for a user with fewer than two truth items or with equal
+    ratings for all of them, and for all users where a model predicts no ratings. Range 0 to 1, higher is better.
 
     Source: Koren and Sill, RecSys 2011 (FCP).
 

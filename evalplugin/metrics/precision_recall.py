@@ -28,7 +28,7 @@ def precision(
     precision@k = hits in the top k / k, however short the list is; ``denominator=listed`` (0 for an empty list)
     favours short lists. Undefined (NaN) for a user without a relevant item. Range 0 to 1, higher is better.
 
-    Source: Manning, Raghavan and Schütze, Introduction to Information Retrieval, 2008, section 8.4.
+    Source: Manning et al., Introduction to Information Retrieval, 2008, section 8.4.
 
     >>> from evalplugin.metrics import evaluate
     >>> evaluate("precision@2", lists=[["a", "b"], ["d", "e"]], truth=[{"a"}, {"d", "e"}])
@@ -50,8 +50,8 @@ class Recall(UserMetric):
     over all items that the user finds relevant (self-normalised inverse propensity): recall@k = sum over the hits of
     w / sum over the relevant items of w, with w = 1 / (users with the item in the train data, at least 1)^power.
 
-    Source: Manning, Raghavan and Schütze, Introduction to Information Retrieval, 2008, section 8.3; weighted: Steck,
-    RecSys 2011; Schnabel et al., ICML 2016; Yang et al., RecSys 2018.
+    Source: Manning et al., Introduction to Information Retrieval, 2008, section 8.3; weighted: Steck, RecSys 2011;
+    Schnabel et al., ICML 2016; Yang et al., RecSys 2018.
 
     >>> from evalplugin.metrics import evaluate
     >>> evaluate("recall@2", lists=[["a", "b", "c"]], truth=[{"a", "c", "d", "e"}])
@@ -147,8 +147,8 @@ def pool_recall(context: ScoringContext) -> Floats:
     for a user without a pool. It takes no k, and needs ``recommend: {candidates: given}``. Undefined (NaN) for a user
     without a relevant item. Range 0 to 1, higher is better.
 
-    Source: recall (Manning, Raghavan and Schütze, Introduction to Information Retrieval, 2008, section 8.3) of the
-    candidates; Covington, Adams and Sargin, RecSys 2016, for the two stages.
+    Source: recall (Manning et al., Introduction to Information Retrieval, 2008, section 8.3) of the candidates;
+    Covington et al., RecSys 2016, for the two stages.
 
     >>> from evalplugin.metrics import evaluate
     >>> truth, pool = [{"a", "b", "c"}, {"a"}], [{"a", "b", "x"}, {"y"}]

@@ -105,9 +105,9 @@ class RMSE(RatingLoss):
 class MAE(RatingLoss):
     """Mean absolute error of the ratings predicted for the truth.
 
-    mae = mean over the user's truth of |predicted - rating|, one value a user. ``pooled=true``: one number a model,
-    the mean over the truth of all users, as of ``rmse``. It takes no k. Undefined (NaN) for a user without truth,
-    and for all users where a model predicts no ratings. From 0 up, lower is better.
+    mae = mean over the user's truth of |predicted - rating|, one value a user. ``pooled=true``: as of ``rmse``. It
+    takes no k. Undefined (NaN) for a user without truth, and for all users where a model predicts no ratings. From 0
+    up, lower is better.
 
     Source: Herlocker et al., ACM TOIS 22, 2004.
 
@@ -115,8 +115,6 @@ class MAE(RatingLoss):
     >>> truth, predictions = [{"a": 4.0, "b": 2.0}, {"a": 1.0}], [{"a": 3.0, "b": 2.0}, {"a": 3.0}]
     >>> evaluate("mae", lists=[[], []], truth=truth, predictions=predictions)
     [0.5, 2.0]
-    >>> evaluate("mae(pooled=true)", lists=[[], []], truth=truth, predictions=predictions)  # (1 + 0 + 2) / 3
-    [1.0]
     """
 
     @staticmethod

@@ -88,8 +88,7 @@ class Random(Recommender):
 class MostPopular(Recommender):
     """The items that most users interacted with, in the same order for all users.
 
-    score(u, i) = number of train interactions with item i; in a log of events (`duplicates: keep`) each event counts.
-    Ties are ordered by `recommend.ties`.
+    score(u, i) = number of train interactions with item i, or in a log (`duplicates: keep`) of events.
     """
 
     personalised: ClassVar[bool] = False

@@ -212,13 +212,11 @@ class ItemNeighbours(_Neighbours):
     - tversky: c / (c + alpha (a - c) + beta (b - c) + shrink)
 
     tf-idf compares sqrt(x_ui) log(n_items / (1 + items of u)), bm25 the entries that Robertson and Zaragoza 2009 give
-    with users as terms (K1 = 1.2, B = 0.75). All as of Ferrari Dacrema, Boglio, Cremonesi and Jannach 2021, "A
-    troubling analysis of reproducibility and progress in recommender systems research". Of equally similar items the
-    first in the catalogue are neighbours. Zero for items without train data.
+    with users as terms (K1 = 1.2, B = 0.75). All as of Ferrari Dacrema et al., ACM TOIS 2021. Of equally similar
+    items the first in the catalogue are neighbours. Zero for items without train data.
 
-    ``average`` predicts what the user deviates from the items' means, as Sarwar, Karypis, Konstan and Riedl 2001: score
-    (u, i) = m_i + sum of s(i, j) (x_uj - m_j) over the k neighbours j of i, divided by the sum of their s(i, j), where
-    m_j is the mean of column j over all users.
+    With ``average``, score(u, i) = m_i + sum of s(i, j) (x_uj - m_j) over the k neighbours j of i, divided by the sum
+    of their s(i, j), where m_j is the mean of column j over all users (Sarwar et al. 2001).
     """
 
     average: Annotated[
@@ -256,10 +254,9 @@ class UserNeighbours(_Neighbours):
     """What similar users have: user-based neighbours (UserKNN) with a choice of similarities.
 
     score(u, i) = sum of s(u, v) x_vi over the k users v who are most similar to u, or with ``inverted`` of s(v, u)
-    x_vi over the users v who have u among their k most similar ones. Similarities, of rows in place of columns, and
-    weights are those of neighbours.item; the cosine without shrink cancels tf-idf. Inverted neighbourhoods (Vargas
-    and Castells 2014) are those of Ferrari Dacrema et al. 2021; a user who is in nobody's list then scores all
-    items 0. Zero for items without train data.
+    x_vi over the users v who have u among their k most similar ones. Similarities (of rows) and weights are those of
+    neighbours.item; the cosine without shrink cancels tf-idf. Inverted neighbourhoods (Vargas and Castells 2014): a
+    user who is in nobody's list scores all items 0. Zero for items without train data.
     """
 
     inverted: Annotated[
@@ -340,9 +337,8 @@ class P3alpha(_Walks):
 
     score(u, i) = sum over the user's items j of x_uj w(j, i), w(j, i) = sum over the users v of j of (1 / n_j)^alpha
     (x_vi / x_v)^alpha with n_j users of j and the sum x_v of the row of v. Of each j the k largest w are kept and
-    normalised, and of those the k largest of each i, as in Ferrari Dacrema et al. 2021. Zero for items without train
-    data. Cooper, Lee, Radinsky and Siegel 2014, "Random walks in recommender systems: exact computation and
-    simulations".
+    normalised, then the k largest of each i (Ferrari Dacrema et al. 2021). Zero for items without train data. Cooper
+    et al., WWW 2014.
     """
 
     def fit(self, train: Interactions, rng: np.random.Generator) -> None:
@@ -360,8 +356,7 @@ class RP3beta(_Walks):
     """Random walks of three steps in which popular items count less (RP³β).
 
     score(u, i) as of graph.p3alpha with w(j, i) divided by n_i^beta, for n_i users of i. Zero for items without train
-    data. Paudel, Christoffel, Newell and Bernstein 2017, "Updatable, accurate, diverse, and scalable recommendations
-    for interactive applications".
+    data. Paudel et al., ACM TiiS 2017.
     """
 
     beta: Annotated[float, Field(ge=0, description="how much popular items are held back; 0: not at all")] = (

@@ -184,8 +184,7 @@ class MarkovChain(_LastItem):
     """What came next after the last item of the session: a Markov chain of the first order.
 
     score(s, i) = number of times that an event of item i is the next one after an event of the last item of s, in a
-    session of the train data. Zero for other items, which are ordered by `recommend.ties`. Ludewig and Jannach
-    2018; the lists are those of session-rec but for ties.
+    session of the train data. Zero for other items. Ludewig and Jannach 2018; as in session-rec but for ties.
     """
 
     pruning: Pruning = 20
@@ -201,16 +200,15 @@ class SessionRules(_LastItem):
     """Rules from the last item of the session to others: association rules (AR) or sequential rules (SR).
 
     score(s, i) = weight of the rule from the last item of s to i, a sum over the pairs of an event of the last item
-    and an event of i in one session of the train data. Zero for items without a rule, which are ordered by
-    `recommend.ties`.
+    and an event of i in one session of the train data. Zero for items without a rule.
 
     - association: each pair weighs 1, in whichever order.
     - sequential: a pair with i as the d-th event after the other weighs 1 (`same`), 1 / d (`div`),
       1 / log10(d + 1.7) (`log`), 1 / d² (`quadratic`) or 1 - d / 10 (`linear`, which session-rec lets become negative,
       and 0 behind the hundredth event), for d up to `steps`.
 
-    Of equal weights, the rules to the first items of the catalogue are kept. Ludewig and Jannach 2018; the defaults
-    and the lists are those of session-rec but for ties.
+    Of equal weights, the rules to the first items of the catalogue are kept. Ludewig and Jannach 2018; as in
+    session-rec but for ties.
     """
 
     kind: Annotated[
@@ -276,7 +274,7 @@ class SessionNeighbours(_ProductModel):
     """The items of similar sessions: neighbours of sessions (V-S-kNN, S-kNN).
 
     score(s, i) = sum of sim(s, v) decay(s, v) (1 + idf_weighting idf(i)) over the neighbours v of s that have item i.
-    Zero for other items, which are ordered by `recommend.ties`.
+    Zero for other items.
 
     - Neighbours are the k most similar sessions of a sample: of the train sessions with an item of s, the
       `sample_size` most recent ones by the time of their last event. Of equally recent sessions the first ids
@@ -293,7 +291,7 @@ class SessionNeighbours(_ProductModel):
     - idf(i) = log(number of sessions / number of events of i).
 
     The defaults are V-S-kNN. S-kNN is `similarity: cosine` with `weighting: same` and `weighting_score: same`.
-    Ludewig and Jannach 2018, "Evaluation of session-based recommendation algorithms"; as in session-rec but for ties.
+    Ludewig and Jannach 2018; as in session-rec but for ties.
     """
 
     k: Annotated[int, Field(ge=1, description="most neighbours of a session")] = 100
@@ -394,10 +392,9 @@ class SessionNeighbours(_ProductModel):
 class SessionPopularity(SessionModel):
     """The most popular items of the session so far, then those of all sessions (S-POP).
 
-    score(s, i) = events of item i in s + n_i / (1 + n_i), with n_i events of item i in the train data: the items of
-    the session come first. Where these are no candidates, the lists are those of `popularity`. Hidasi, Karatzoglou,
-    Baltrunas and Tikk 2016, "Session-based recommendations with recurrent neural networks"; as in session-rec with all
-    items as its `top_n`.
+    score(s, i) = events of item i in s + n_i / (1 + n_i), with n_i events of item i in the train data: the session's
+    items come first. Where these are no candidates, it is `popularity`. Hidasi et al., ICLR 2016; as in session-rec
+    with all items as its `top_n`.
     """
 
     personalised: ClassVar[bool] = False

@@ -37,9 +37,7 @@ def check_dataset(
     the same each time.
 
     Args:
-        dataset: A registered name, a class, or any callable that returns one.
         context: Where data lies; None: relative paths start from the working directory.
-        params: Its parameters.
 
     Raises:
         DataError: The data is missing or breaks a rule.

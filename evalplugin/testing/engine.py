@@ -50,9 +50,7 @@ def check_engine(engine: str | Callable[..., Engine], *, workers: int | None = 2
     pickled fails alone. Closing a session ends all. A plugin or a file that differs on a node is one clear error.
 
     Args:
-        engine: A registered name, a class, or any callable that returns one.
         workers: Calls at a time, at least 2; None: as many as it has room for.
-        params: Its parameters.
     """
     made = created(ENGINES, engine, params)
     for check in (_check_results, _check_failures, _check_closing, _check_plugin, _check_inputs):

@@ -29,7 +29,7 @@ _EVERY = 5  # interaction of the sample is held out
     "programs, MLflow) and those that fail on the sample are left out. What differs only on more data, or only "
     "between machines, is not seen.",
     why="Results cannot be repeated, and a difference between two models may be one between two runs of the same.",
-    source="Bouthillier, Laurent and Vincent, ICML 2019.",
+    source="Bouthillier et al., ICML 2019.",
     remedy="Draw all random numbers from the `rng` that `fit` gets, sort sets before they are walked through, and "
     "let libraries use one thread where their sums depend on the number. Where chance is meant, repeat it: `seeds: "
     "5`.",

@@ -42,7 +42,7 @@ _GLANCE = 1000  # rows that are compared first: most models differ there
     "show ties.",
     why="A seen item and an empty place cannot be in the truth. Among equal scores an arbitrary order decides: a "
     "hash or, with `recommend: {ties: id}`, the ids, which often follow popularity or age.",
-    source="Tamm, Damdinov and Vasilev, RecSys 2021; McSherry and Najork, ECIR 2008.",
+    source="Tamm et al., RecSys 2021; McSherry and Najork, ECIR 2008.",
     remedy="Seen items: `recommend: {candidates: unseen}`. Short lists: let the model fall back, for example on "
     "popularity. Ties: let the model break them by something that it knows; often scores were rounded. Another "
     "`seed` shows what the order of ties is worth.",

@@ -43,7 +43,7 @@ _Hashes: TypeAlias = "npt.NDArray[np.uint64]"
     "than 5 % of the users with 10 or more explicit ratings give the same to every item.",
     why="A copy in the train data answers for its twin in the test. Machines decide what is popular and who is whose "
     "neighbour. A constant rating hides taste.",
-    source="Gunes, Kaleli, Bilge and Polat, Artificial Intelligence Review 2014; Basaran, Ntoutsi and Zimek, SDM "
+    source="Gunes et al., Artificial Intelligence Review 2014; Basaran et al., SDM "
     "2017.",
     remedy="Keep one of each copy, and no machines, where the data comes from. Users with the same items and other "
     "ratings are counted apart, and are no copies. Where the users are real, ignore it (`checks.ignore`) and say who "

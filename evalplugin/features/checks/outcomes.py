@@ -34,7 +34,7 @@ _LEAST_VALUES = 3  # of two values, each is at an end
     "unless a learned model leads among the users with train data, or no user has any.",
     why="Nothing personal was shown to help: the learned models are wrong for the data or set wrongly, or the test "
     "asks what is popular (a short time, one interaction a user, only hits).",
-    source="Cremonesi, Koren and Turrin, RecSys 2010; Ji, Sun, Zhang and Li, SIGIR 2020.",
+    source="Cremonesi et al., RecSys 2010; Ji et al., SIGIR 2020.",
     remedy="Tune the learned models; look at `novelty`, `coverage` and groups of users by popularity; ask whether "
     "the split tests tastes. Where popularity is hard to beat, that is a result.",
 )
@@ -68,7 +68,7 @@ def _popularity_leads(results: SplitResults) -> Iterator[Found]:
     "range or of three numbers at least; in a range of fractions, within 2 % of its end. Of a `tune`, the best trial "
     "on any fold counts; of a `grid`, the best point by the primary metric.",
     why="A wider range may hold a better value: the model is compared below what it can do.",
-    source="Rendle, Zhang and Koren 2019, arXiv:1905.01395.",
+    source="Rendle et al. 2019, arXiv:1905.01395.",
     remedy="Widen the range at that end and run again. Where the end is one of nature (a share of 0 or 1), ignore it "
     "(`checks.ignore`).",
 )
@@ -202,7 +202,7 @@ def _power(
     why="Where large clusters are served better or worse than small ones, 95 % intervals of means held in as few as "
     "54 % of simulated bake-offs (from 100 on, in 93 % or more), and tests at 5 % erred in up to 18 % "
     "(experiments/statistics, unequal_clusters.md).",
-    source="Carter, Schnepel and Steigerwald, Review of Economics and Statistics 2017.",
+    source="Carter et al., Review of Economics and Statistics 2017.",
     remedy="Test more sessions or visitors. Look at the mean over clusters. Find out whether the largest are people: "
     "robots and shared accounts have no taste.",
 )

@@ -39,7 +39,7 @@ _MIN_LEVELS = 3  # 0 and 1, or -1 and 1, need no threshold
     rule="Found where one model has a `tune`, and another one has numbers among its parameters and none. Models from "
     "elsewhere (lists, programs, MLflow) and the champion are left out.",
     why="A difference may come from the tuning alone.",
-    source="Ferrari Dacrema, Cremonesi and Jannach, RecSys 2019.",
+    source="Ferrari Dacrema et al., RecSys 2019.",
     remedy="Give each model a `tune`; the budget is the same for all.",
 )
 def _tuned_against_untuned(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
@@ -127,7 +127,7 @@ def _others_in_pools(data: PreparedData) -> float | None:
     "created_at and the like are its whole name).",
     why="Without ratings every interaction counts the same, one star too. Without times no split can keep the future "
     "out of the train data.",
-    source="Ji, Sun, Zhang and Li, ACM TOIS 2023.",
+    source="Ji et al., ACM TOIS 2023.",
     remedy="Name the column, or, where it means something else, ignore it (`checks.ignore`).",
 )
 def _unused_columns(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
@@ -184,7 +184,7 @@ def _are_dates(times: npt.NDArray[np.int64]) -> Flags:
     "proposed threshold is the level that a share of the ratings nearest to a half reaches, never all or none; where "
     "10 % or more of the values are 0, of those above 0.",
     why="Without a threshold a list of items that a user rated with one star is a success.",
-    source="Cremonesi, Koren and Turrin, RecSys 2010, which tests on ratings of five stars alone.",
+    source="Cremonesi et al., RecSys 2010, which tests on ratings of five stars alone.",
     remedy="Set `relevance: {threshold: 4}`, or whatever your users mean by good. Where 0 means no rating, leave "
     "these rows out: `filters: [{type: rating, min: 1}]`.",
 )
@@ -260,7 +260,7 @@ def kind_of_values(data: Interactions) -> Literal["ratings", "counts", "other"]:
     "five values above 0 and none below.",
     why="Models of ratings learn that these items are the worst, error metrics ask for a prediction of 0, and an "
     "item that a user has chosen counts as a failure.",
-    source="Ziegler, McNee, Konstan and Lausen, WWW 2005, whose data, Book-Crossing, has 0 for books that were read "
+    source="Ziegler et al., WWW 2005, whose data, Book-Crossing, has 0 for books that were read "
     "and not rated (62 % of its rows).",
     remedy="Leave these rows out, `filters: [{type: rating, min: 1}]`, or leave out the column `rating` to learn "
     "from all of them alike. Where 0 is a rating, ignore it (`checks.ignore`).",
@@ -287,7 +287,7 @@ def _zeros_as_ratings(config: CheckedConfig, data: PreparedData) -> Iterator[Fou
     "unless with `gain=binary`).",
     why="A few users with thousands of plays of an item decide what a model learns, and one item decides the nDCG of "
     "a user.",
-    source="Hu, Koren and Volinsky, ICDM 2008, which takes the logarithm of such counts.",
+    source="Hu et al., ICDM 2008, which takes the logarithm of such counts.",
     remedy="Store log(1 + count) as the rating, or set `values: binary` where the model has it, and `gain=binary` in "
     "the metric.",
 )

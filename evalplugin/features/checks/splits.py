@@ -40,7 +40,7 @@ _EARLIEST, _LATEST = 631_152_000, 4_102_444_800  # 1990 and 2100: other times ar
     "times this check is silent.",
     why="In production no model knows the future. Here one learns what became popular later, with `last_n`, "
     "`holdout` and `kfold` as soon as users are active at different times; it can change the order of models.",
-    source="Ji, Sun, Zhang and Li, ACM TOIS 2023; Meng et al., RecSys 2020.",
+    source="Ji et al., ACM TOIS 2023; Meng et al., RecSys 2020.",
     remedy="Split by time: `split: {type: temporal, quantile: 0.9}`. The finding counts the users whom that leaves "
     "for the test, and those without history: a lower quantile leaves more of the others, `cold: drop` the others "
     "alone. Where popularity and tastes do not change over the time of the data, ignore it (`checks.ignore`).",
@@ -112,7 +112,7 @@ def _future_shares(fold: Split) -> tuple[float, float] | None:
     "over folds), but for the split `new_items`.",
     why="No model that learns from interactions can list such an item: the best possible recall is lower by that "
     "share.",
-    source="Schein, Popescul, Ungar and Pennock, SIGIR 2002.",
+    source="Schein et al., SIGIR 2002.",
     remedy="Compare on items that can be known, by `cold: drop` in the split, or read all scores as out of the "
     "smaller maximum.",
 )

@@ -33,8 +33,8 @@ class Lists(Recommender):
     """Lists that were made elsewhere, from files or from a run in MLflow: of another system, team or language.
 
     Items that are no candidates are left out before the list is cut at its length. A user without a list scores 0.
-    Unknown ids, items left out, short lists and missing users are counted. Lists of a run are refused if they were
-    made from other train data than the fold's.
+    Unknown ids, items left out, short lists and missing users are counted. Lists of a run must come from the fold's
+    train data.
     """
 
     path: Annotated[
