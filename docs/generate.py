@@ -106,7 +106,7 @@ def _config_keys(page: Path, sections: str) -> str:
     described = [
         key
         for key in keys
-        if not (key.is_section and key.path in sections.split() or key.description.startswith(_OF_TYPES))
+        if not ((key.is_section and key.path in sections.split()) or key.description.startswith(_OF_TYPES))
     ]
     return "\n".join(_key(key, shown) for key in described)
 
@@ -203,7 +203,7 @@ def _walk(context: click.Context) -> Iterator[tuple[str, click.Context]]:
 def _command(context: click.Context) -> Iterator[str]:
     """Yield the usage and the help of a command, less the sentence that the list has."""
     command = context.command
-    yield "    " + " ".join([context.command_path, *command.collect_usage_pieces(context)])
+    yield "    " + " ".join([context.command_path, *command.collect_usage_pieces(context)[1:]])
     first = command.get_short_help_str(limit=150)
     for part in inspect.cleandoc(command.help or "").removeprefix(first).strip().split("\n\n"):
         # After \b, lines stay as they are.
@@ -457,7 +457,7 @@ def _names(names: re.Match[str]) -> str:
 
 def _cold_users(entry: Entry[Any]) -> str:
     answer = cold_answer(entry.cls)
-    return "" if answer == "popularity" else f"Users without train data get: {answer}."
+    return "" if answer == "popularity" else f"Cold users get: {answer}."
 
 
 def _parameters(kind: str, entry: Entry[Any]) -> list[_Detail]:
@@ -484,11 +484,14 @@ def _parameters(kind: str, entry: Entry[Any]) -> list[_Detail]:
 def _type(text: str, default: str = "") -> str:
     """Return the type of a parameter, less what its default shows; of several texts as `a, b or c`."""
     text = text.replace("collections.abc.Mapping[str, Any]", "mapping").replace("|", "or")
+    text = re.sub(r"^text( or null)? length >= 1$", r"text\1", text)
     if default == "null":
         text = text.replace(" or null", "")
     elif default and " or " not in text:
-        shown = "integer" if default.lstrip("-").isdigit() else "number" if re.match(r"-?\d", default) else "text"
-        text = re.sub(rf"^{shown}( length >= 1)?(?! or )\s*", "", text)
+        shown = (
+            "integer" if default.lstrip("-").isdigit() else "number" if re.match(r"-?\d", default) else "text"
+        )
+        text = re.sub(rf"^{shown}\s*", "", text)
     if re.fullmatch(r'"[^"]*"( or ("[^"]*"|null))*', text):
         *first, last = text.replace('"', "").split(" or ")
         return f"{', '.join(first)} or {last}" if first else last

@@ -86,7 +86,7 @@ class MinCount(Filter):
 class RatingRange(Filter):
     """Only interactions whose rating is in a range, both ends included.
 
-    To keep low ratings, and have only high ones count as relevant, set ``relevance.threshold`` instead.
+    To have only high ones count as relevant, set ``relevance.threshold`` instead.
     """
 
     min: Annotated[float | None, Field(description="lowest rating that stays; null: no limit")] = None

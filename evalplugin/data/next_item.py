@@ -76,8 +76,8 @@ class NextItem(Splitter):
         str | None,
         Field(
             min_length=1,
-            description="column of the interactions, or of the table of users, that names whom a session belongs to, "
-            "such as user: the queries of all its sessions form a cluster; null: those of one session do",
+            description="column of the interactions, or of the table of users, that names whose session it is, such "
+            "as user: the queries of all these sessions form a cluster; null: those of one session do",
         ),
     ] = None
 

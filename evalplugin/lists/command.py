@@ -70,7 +70,7 @@ class Command(Recommender):
     ] = ""
     format: Annotated[
         Literal["parquet", "csv"],
-        Field(description="of all files; csv: with a header line, for programs that cannot read Parquet"),
+        Field(description="of all files; csv: with a header line"),
     ] = "parquet"
     notes: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
     lists_new_items: ClassVar[bool] = True

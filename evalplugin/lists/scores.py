@@ -30,7 +30,7 @@ class ScoreRow(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ListScores:
-    """Scores of lists from any system: ``per_user``, ``means``, ``counts``, and the spread of each metric."""
+    """Scores of lists from any system."""
 
     source: PerUserScores | ScoreTotals
     table: Any = None  # of users' values, where they are kept elsewhere

@@ -25,9 +25,7 @@ class RatingLoss(UserMetric, SummedMetric):
     needs: ClassVar[tuple[Need, ...]] = ("predictions",)
     takes_k = False
 
-    pooled: Annotated[
-        bool, Field(description="one error over the ratings of all users, instead of one for each user")
-    ] = False
+    pooled: Annotated[bool, Field(description="one number over all users, instead of one each")] = False
 
     def __post_init__(self) -> None:
         """Set the scope, which depends on ``pooled``."""

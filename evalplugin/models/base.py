@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 class Recommender(Component):
     """A dataclass whose fields are its parameters, with ``fit`` and either ``scores`` or ``recommend``.
 
-    All else is optional. A class variable or a property may override an attribute. A class that does not derive from
-    this one gets the defaults when it is registered.
+    All else is optional: a registered class that does not derive from this one gets the defaults.
 
     Attributes:
         personalised: Whether lists differ between users.
@@ -74,7 +73,7 @@ class Recommender(Component):
         return {}
 
     def own_inputs(self, folder: Path) -> list[str]:
-        """Return inputs that decide the lists and that no parameter is the name of; see ``files/inputs.py``."""
+        """Return inputs that decide the lists and that no parameter names."""
         return []
 
     def prepare(self) -> None:

@@ -35,9 +35,7 @@ class EASE(MatrixModel):
     values: MatrixValues = "binary"
     precision: Annotated[
         Literal["float64", "float32"],
-        Field(
-            description="of the weights; float32 takes half the memory, and items with near scores may change places"
-        ),
+        Field(description="of the weights; float32 may change the order of near scores"),
     ] = "float64"
 
     def prepare(self) -> None:

@@ -25,20 +25,18 @@ _K1, _B = 1.2, 0.75  # of BM25
 Neighbours = Annotated[int, Field(ge=1, description="most neighbours of each item (of each user)")]
 Similarity = Annotated[
     Literal["cosine", "jaccard", "dice", "asymmetric", "tversky"],
-    Field(description="see above; jaccard, dice and tversky see the presence of interactions alone"),
+    Field(description="see above; jaccard, dice and tversky ignore values"),
 ]
 Shrink = Annotated[
     float,
-    Field(ge=0, description="added to the denominator: the more, the less do few common interactions count"),
+    Field(ge=0, description="added to the denominator, against few common interactions"),
 ]
 Normalize = Annotated[
     bool, Field(description="of cosine and asymmetric: false takes the numerator alone, without shrink")
 ]
 Weighting = Annotated[
     Literal["none", "tf-idf", "bm25"],
-    Field(
-        description="of the entries that cosine and asymmetric compare: interactions of users with few items count more"
-    ),
+    Field(description="of cosine and asymmetric: users with few items count more"),
 ]
 Exponent = Annotated[
     float,
@@ -221,7 +219,7 @@ class ItemNeighbours(_Neighbours):
 
     average: Annotated[
         bool,
-        Field(description="the weighted average of deviations from the items' means, not the weighted sum"),
+        Field(description="weighted average of deviations from the items' means, not weighted sum"),
     ] = False
 
     def fit(self, train: Interactions, rng: np.random.Generator) -> None:
@@ -261,7 +259,7 @@ class UserNeighbours(_Neighbours):
 
     inverted: Annotated[
         bool,
-        Field(description="neighbours have the user among their k most similar users, not the other way"),
+        Field(description="neighbours have the user among their k most similar ones"),
     ] = False
 
     @property
@@ -291,9 +289,7 @@ class _Walks(ProductModel):
 
     k: Annotated[int, Field(ge=1, description="most weights of each item")] = 100
     alpha: Annotated[float, Field(ge=0, description="exponent of the probabilities of steps")] = 1.0
-    normalize: Annotated[
-        bool, Field(description="whether the weights of the items that are reached from an item add up to 1")
-    ] = True
+    normalize: Annotated[bool, Field(description="whether the weights from an item add up to 1")] = True
     values: MatrixValues = "binary"
 
     def _fit(self, train: Interactions, beta: float) -> None:

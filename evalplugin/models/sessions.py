@@ -152,9 +152,7 @@ def _starts(row: Ints | Codes, n_rows: int) -> Ints:
     return np.concatenate([[0], np.cumsum(np.bincount(row, minlength=n_rows))])
 
 
-Pruning = Annotated[
-    int | None, Field(ge=1, description="most rules of each item, those of the largest weights; null: all")
-]
+Pruning = Annotated[int | None, Field(ge=1, description="most rules of each item; null: all")]
 
 
 class _LastItem(_ProductModel):
@@ -213,14 +211,12 @@ class SessionRules(_LastItem):
 
     kind: Annotated[
         Literal["association", "sequential"],
-        Field(description="whether pairs count in whichever order, or only what comes later"),
+        Field(description="whether pairs count in any order, or only what comes later"),
     ] = "sequential"
     steps: Annotated[
-        int, Field(ge=1, description="of sequential: most steps from an event to the other of a pair")
+        int, Field(ge=1, description="of sequential: most steps between the events of a pair")
     ] = 10
-    weighting: Annotated[
-        Decay, Field(description="of sequential: weight of a pair by the steps; see above")
-    ] = "div"
+    weighting: Annotated[Decay, Field(description="of sequential: weight of a pair by its steps")] = "div"
     pruning: Pruning = 20
 
     def fit(self, train: Interactions, rng: np.random.Generator) -> None:
@@ -296,25 +292,25 @@ class SessionNeighbours(_ProductModel):
 
     k: Annotated[int, Field(ge=1, description="most neighbours of a session")] = 100
     sample_size: Annotated[
-        int | None, Field(ge=1, description="most sessions that are compared with a session; null: all")
+        int | None, Field(ge=1, description="most sessions that are compared; null: all")
     ] = 1000
     sampling: Annotated[
         Literal["recent", "random"],
-        Field(description="which sessions with an item of the session are compared"),
+        Field(description="which sessions are compared"),
     ] = "recent"
     similarity: Annotated[Literal["dot", "cosine", "jaccard"], Field(description="see above")] = "dot"
     weighting: Annotated[
-        Decay, Field(description="weights of the session's items in dot and cosine, by their position")
+        Decay, Field(description="of the session's items in dot and cosine, by their position")
     ] = "div"
     weighting_score: Annotated[
-        Decay, Field(description="what a neighbour counts by the last item of the session that it has")
+        Decay, Field(description="what a neighbour counts, by the last item that it shares")
     ] = "div"
     idf_weighting: Annotated[float, Field(ge=0, description="how much more rare items score; 0: no more")] = (
         0.0
     )
     last_n_clicks: Annotated[
         int | None,
-        Field(ge=1, description="last events of the session that neighbours are compared with; null: all"),
+        Field(ge=1, description="last events of the session that count; null: all"),
     ] = None
 
     @property

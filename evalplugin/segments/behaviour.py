@@ -82,8 +82,7 @@ class Popularity(Segmenter):
 @segment("cold")
 @dataclass(frozen=True)
 class Cold(_ByHistory):
-    """Users with little or nothing in the train data, against the others.
-    """
+    """Users with little or nothing in the train data, against the others."""
 
     below: Annotated[
         int, Field(ge=1, description="users with fewer train interactions than this are cold")

@@ -8,7 +8,7 @@ In a test of your plugin::
         check_recommender(MyModel, factors=4)
 
 A check takes a registered name, a class, or a callable that returns a new component, and its parameters by name. It
-raises AssertionError with the broken rule.
+raises AssertionError with the broken rule, and no input may be modified.
 """
 
 from evalplugin.testing.data import check_dataset, check_filter, check_split

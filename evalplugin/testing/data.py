@@ -33,8 +33,7 @@ def check_dataset(
 ) -> None:
     """Check the contract of a dataset; its files must be there.
 
-    ``check`` finds no problem; ``load`` returns sorted vocabularies, finite ratings, no pair twice (in a part), and
-    the same each time.
+    ``load`` returns sorted vocabularies, finite ratings, no pair twice (in a part), and the same each time.
 
     Args:
         context: Where data lies; None: relative paths start from the working directory.
@@ -67,7 +66,7 @@ def check_filter(filter: str | Callable[..., Filter], **params: Any) -> None:
     """Check the contract of a filter on 60 users with 1 to 20 interactions, 25 items, ratings 1 to 5, times 0 to 999.
 
     ``keep`` returns a bool for each interaction, the same each time and in any order of rows; without
-    ``depends_on_others`` it decides on each by itself; the data is not modified.
+    ``depends_on_others`` it decides on each by itself.
     """
     tested = created(FILTERS, filter, params)
     for seed in range(3):
@@ -95,8 +94,7 @@ def check_split(split: str | Callable[..., Splitter], **params: Any) -> None:
     """Check the contract of a split on 60 users with 3 to 20 interactions, 25 items, times from 0 to 999.
 
     Every fold has train and test data on the vocabularies of the data, in its order, without a pair in both; folds
-    are numbered from 0; what is left out is noted; the same generator gives the same folds; the data is not modified.
-    A split that ``uses_parts`` is given train, validation and test.
+    are numbered from 0; what is left out is noted; the same generator gives the same folds.
 
     Raises:
         DataError: A fold breaks a rule of ``Split``.

@@ -47,7 +47,7 @@ def check_engine(engine: str | Callable[..., Engine], *, workers: int | None = 2
     """Check the contract of an engine on this machine, or with its files and processes.
 
     Results are those of this process, to the last bit. A call that crashes, hangs, takes too much memory or cannot be
-    pickled fails alone. Closing a session ends all. A plugin or a file that differs on a node is one clear error.
+    pickled fails alone. Closing a session ends all.
 
     Args:
         workers: Calls at a time, at least 2; None: as many as it has room for.

@@ -28,7 +28,7 @@ def check_metric(name: str, *, seed: int = 0) -> None:
 
     Values are float64, one a user, within the bounds; who is undefined depends on the truth alone (of a metric of
     lists: on their lengths); neither relabelling, nor items below rank k, nor the size of the blocks change a value;
-    inputs are not modified; ``merge`` gives the same in any order and grouping.
+    ``merge`` gives the same in any order and grouping.
 
     Raises:
         UnknownNameError: No metric has the name.

@@ -21,7 +21,7 @@ def check_segment(segment: str | Callable[..., Segmenter], **params: Any) -> Non
     """Check the contract of a segment on small data.
 
     Every test user has one value, whatever the other users, the order of interactions or the codes of items; equal
-    values are in one group; the first fold that tests a user counts; the data is not modified.
+    values are in one group.
 
     Users are 0 to 59; a segment of queries is given 00:1, 00:2, 00:3, 01:1 and so on.
 

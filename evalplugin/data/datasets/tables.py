@@ -426,9 +426,9 @@ class Json(FileDataset):
 @dataset("dataframe")
 @dataclass(frozen=True, eq=False)
 class DataFrame(ColumnOptions):
-    """Interactions from a table of pandas, polars or Arrow: for Python only, as a config file cannot hold one.
+    """Interactions from a table of pandas, polars or Arrow, for Python only.
 
-    ``DataFrame(frame, rating="stars")``; in a config file use ``csv`` or ``parquet``.
+    ``DataFrame(frame, rating="stars")``.
     """
 
     # Not a field, as fields are options of a config file and are logged.

@@ -26,8 +26,7 @@ _EVERY = 5  # interaction of the sample is held out
     title="a model that is not deterministic",
     rule="Found where a model that is fitted twice on the same sample (up to 200 users and 300 items, at random), "
     "with the same random stream, lists other items or another order for any user. Models from elsewhere (lists, "
-    "programs, MLflow) and those that fail on the sample are left out. What differs only on more data, or only "
-    "between machines, is not seen.",
+    "programs, MLflow) are left out. What differs only on more data, or between machines, is not seen.",
     why="Results cannot be repeated, and a difference between two models may be one between two runs of the same.",
     source="Bouthillier et al., ICML 2019.",
     remedy="Draw all random numbers from the `rng` that `fit` gets, sort sets before they are walked through, and "

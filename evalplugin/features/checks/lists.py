@@ -33,13 +33,12 @@ _GLANCE = 1000  # rows that are compared first: most models differ there
 @result_check(
     "EV106",
     title="lists with seen items, short ones, or ties at the cutoff",
-    rule="Found where more than 1 % of the first k places (k of the primary metric) hold an item that the user has "
-    "in the train data, where more than 1 % of the lists are shorter than k though there are items enough "
-    "(candidates `unseen` or `all`), or where the places k and k + 1 have the same score in more than 20 % of the "
-    "lists of users with train data. Lists of built-in models that took less than a second are made again with two "
-    "other orders of equal scores, within five seconds for all: ties that move the primary metric by less than a "
-    "quarter of the width of its interval are no finding. Where k is `recommend.n`, only lists that are made again "
-    "show ties.",
+    rule="Found where more than 1 % of the first k places (k of the primary metric) hold an item that the user has in "
+    "the train data, where more than 1 % of the lists are shorter than k though there are items enough (candidates "
+    "`unseen` or `all`), or where the places k and k + 1 have the same score in more than 20 % of the lists of users "
+    "with train data. Quick built-in models list again with two other orders of equal scores: ties that move the "
+    "primary metric by less than a quarter of the width of its interval are no finding. Where k is `recommend.n`, "
+    "only these show ties.",
     why="A seen item and an empty place cannot be in the truth. Among equal scores an arbitrary order decides: a "
     "hash or, with `recommend: {ties: id}`, the ids, which often follow popularity or age.",
     source="Tamm et al., RecSys 2021; McSherry and Najork, ECIR 2008.",
@@ -212,8 +211,7 @@ class _OtherOrders:
     title="models give the same lists",
     rule="Found where the first k places (the k of the primary metric) of a model are those of an earlier one for at "
     "least 99 % of the users, item by item.",
-    why="Usually a parameter has no effect, a name is misspelt inside of a plugin, or all fall back on the same "
-    "list. In a gate the twin costs confidence.",
+    why="Usually a parameter has no effect, or all fall back on the same list. In a gate the twin costs confidence.",
     source="Dodge et al., EMNLP 2019 (on what was really varied).",
     remedy="Look at the parameters of these models in MLflow; leave all but one of them out.",
 )

@@ -74,8 +74,8 @@ def _has_number(params: Mapping[str, Any]) -> bool:
     "EV107",
     title="sampled candidates",
     rule="Found where `recommend.candidates` is `sampled`, unless the draw takes at least half of the catalogue for "
-    "every user. Also where candidates are `given` and the pools have every held-out item of the users who have one, "
-    "beside others that are on average less than half of the catalogue: such pools were made from the truth.",
+    "every user. Also where `given` pools have every held-out item of their users, beside others that are on average "
+    "less than half of the catalogue: they were made from the truth.",
     why="Scores on a few random candidates need not rank models in the same order as scores on the catalogue.",
     source="Krichene and Rendle, KDD 2020.",
     remedy="Rank all items: `recommend: {candidates: unseen}`. To reproduce published numbers on the same pools, "
@@ -147,8 +147,7 @@ def _unused_columns(config: CheckedConfig, data: PreparedData) -> Iterator[Found
     "and 20260131153000): years from 1900 to 2100, months from 1 to 12, days from 1 to 31.",
     why="Integers are read as seconds since 1970: their order is right, but days, durations and dates of a config "
     "(`7d`, the `cutoff` of a split, the half-life of a model) do not mean what they say.",
-    source="ISO 8601, whose basic format this is; Harper and Konstan, ACM TiiS 2015, whose times are seconds since "
-    "1970.",
+    source="ISO 8601 (basic format).",
     remedy="Write dates as text, 2026-01-31, or convert the column before: `pandas.to_datetime(column, "
     "format='%Y%m%d')`. Where the order alone matters, ignore it (`checks.ignore`).",
 )
@@ -178,11 +177,10 @@ def _are_dates(times: npt.NDArray[np.int64]) -> Flags:
 @data_check(
     "EV114",
     title="explicit ratings without a relevance threshold",
-    rule="Found where a metric asks which items are relevant, ratings look explicit, and `relevance.threshold` is "
-    "not set or reached by every rating. Ratings look explicit if there are three values at least, the highest is at "
-    "most 20 times the median, and they are no small counts: whole numbers from 1 of which 1 is the most common. The "
-    "proposed threshold is the level that a share of the ratings nearest to a half reaches, never all or none; where "
-    "10 % or more of the values are 0, of those above 0.",
+    rule="Found where a metric asks which items are relevant, ratings look explicit, and `relevance.threshold` is not "
+    "set or reached by every rating. Ratings look explicit if there are three values at least, the highest is at most "
+    "20 times the median, and they are no small counts: whole numbers from 1 of which 1 is the most common. The "
+    "proposed threshold is reached by about half of the ratings (of those above 0, where 10 % or more are 0).",
     why="Without a threshold a list of items that a user rated with one star is a success.",
     source="Cremonesi et al., RecSys 2010, which tests on ratings of five stars alone.",
     remedy="Set `relevance: {threshold: 4}`, or whatever your users mean by good. Where 0 means no rating, leave "
@@ -260,8 +258,7 @@ def kind_of_values(data: Interactions) -> Literal["ratings", "counts", "other"]:
     "five values above 0 and none below.",
     why="Models of ratings learn that these items are the worst, error metrics ask for a prediction of 0, and an "
     "item that a user has chosen counts as a failure.",
-    source="Ziegler et al., WWW 2005, whose data, Book-Crossing, has 0 for books that were read "
-    "and not rated (62 % of its rows).",
+    source="Ziegler et al., WWW 2005, whose data, Book-Crossing, has 0 for unrated books (62 % of its rows).",
     remedy="Leave these rows out, `filters: [{type: rating, min: 1}]`, or leave out the column `rating` to learn "
     "from all of them alike. Where 0 is a rating, ignore it (`checks.ignore`).",
 )

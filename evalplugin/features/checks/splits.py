@@ -41,9 +41,9 @@ _EARLIEST, _LATEST = 631_152_000, 4_102_444_800  # 1990 and 2100: other times ar
     why="In production no model knows the future. Here one learns what became popular later, with `last_n`, "
     "`holdout` and `kfold` as soon as users are active at different times; it can change the order of models.",
     source="Ji et al., ACM TOIS 2023; Meng et al., RecSys 2020.",
-    remedy="Split by time: `split: {type: temporal, quantile: 0.9}`. The finding counts the users whom that leaves "
-    "for the test, and those without history: a lower quantile leaves more of the others, `cold: drop` the others "
-    "alone. Where popularity and tastes do not change over the time of the data, ignore it (`checks.ignore`).",
+    remedy="Split by time: `split: {type: temporal, quantile: 0.9}`. A lower quantile leaves more test users with a "
+    "history, `cold: drop` these alone. Where popularity and tastes do not change over the time of the data, ignore "
+    "it (`checks.ignore`).",
 )
 def _future(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
     shares = [_future_shares(fold) for fold in data.folds if not fold.overlap_allowed]
@@ -175,9 +175,8 @@ def _equal_times(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
     "EV109",
     title="a test of mostly one group or one day",
     rule="Found where more than half of the test interactions are of one day (UTC) while the data has several, where "
-    "more than 80 % of the test users are in one group of a segment that the config names, or where more than half "
-    "of them have no train data. Times that are no seconds since 1970 are not looked at, nor are the default "
-    "segments.",
+    "more than 80 % of the test users are in one group of a segment that the config names, or where more than half of "
+    "them have no train data. Times must be seconds since 1970; default segments do not count.",
     why="The conclusion holds for what was tested: a Monday, a campaign, one country, newcomers.",
     source="Beel and Brunel, RecSys 2019.",
     remedy="Test a longer time (a whole week or several folds), and compare by groups: `segments`.",
@@ -241,8 +240,8 @@ def _main_day(tests: list[Interactions], info: DataInfo) -> str | None:
     why="Who is in the data depends on what users did afterwards. Filtered data is easier to predict, and models may "
     "come in another order on it.",
     source="Beel and Brunel, RecSys 2019.",
-    remedy="Leave the filter out, lower its numbers, or report the result as one for users and items that will have "
-    "this many interactions. `min_train` of a split asks for train interactions alone.",
+    remedy="Leave the filter out, lower its numbers, or say so with the result. `min_train` of a split asks for train "
+    "interactions alone.",
 )
 def _filters_that_see_the_test_data(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
     dataset = next(dataset for dataset in config.datasets if dataset.name == data.info.dataset)

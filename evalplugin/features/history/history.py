@@ -68,7 +68,7 @@ class History:
         return trends
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one row for each point, the oldest first; unknown values are missing."""
+        """Return a row for each point, the oldest first."""
         rows = [_row(self.metric, point) for point in self.points]
         return pd.DataFrame(rows).astype({"users": "Int64"})
 

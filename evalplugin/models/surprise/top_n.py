@@ -47,8 +47,7 @@ def surprise_top_n(
     scores are equal within 1e-9, in bounded memory. Scores are not clipped to the rating scale; equal ones are in the
     trainset's order of items.
 
-    NormalPredictor, and an algorithm with an ``estimate`` of its own, is called pair by pair, with a SlowEstimates
-    warning.
+    An algorithm with an ``estimate`` of its own is called pair by pair, with a SlowEstimates warning.
 
     Args:
         algorithm: A fitted scikit-surprise algorithm; it is not changed.

@@ -50,7 +50,7 @@ class Lists(Recommender):
         str | None,
         Field(
             pattern="^[0-9a-f]{32}$",
-            description="id of a model's run in the bake-off's tracking store, whose lists are taken",
+            description="id of a model's run in the bake-off's tracking store",
         ),
     ] = None
     format: Annotated[Format, Field(description="format of the files; auto: by their names")] = "auto"

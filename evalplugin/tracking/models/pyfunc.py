@@ -39,21 +39,19 @@ class PyfuncModel(Recommender):
     ]
     takes: Annotated[
         Literal["auto", "users", "pairs"],
-        Field(
-            description="users: it answers with lists; pairs (user, item): with scores; auto: as its signature says"
-        ),
+        Field(description="users (lists) or pairs (scores); auto: by its signature"),
     ] = "auto"
-    user: Annotated[str, Field(description="column of user ids, in what it takes and answers")] = "user"
-    item: Annotated[str, Field(description="column of item ids, in what it takes and answers")] = "item"
+    user: Annotated[str, Field(description="column of user ids, also in answers")] = "user"
+    item: Annotated[str, Field(description="column of item ids, also in answers")] = "item"
     rank: Annotated[
         str | None, Field(description="column of ranks in a table of lists; null: rank, if there is one")
     ] = None
     score: Annotated[
-        str | None, Field(description="column of scores in its answer; null: score, if there is no rank")
+        str | None, Field(description="column of scores in its answer; null: score, without a rank")
     ] = None
     inference: Annotated[
         dict[str, Any],
-        Field(description="parameters of a prediction, as the signature has them, such as {n: 100}"),
+        Field(description="parameters of the signature, such as {n: 100}"),
     ] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
 
