@@ -128,7 +128,7 @@ def compare(
     dataset: str | None = None,
     split: str | None = None,
 ) -> Comparisons:
-    """Return a comparison of models: ``.to_frame()``, ``.plot()``, ``.to_html(path)``; a notebook shows the table.
+    """Return a comparison of models: ``.to_frame()``, ``.plot()``, ``.to_html(path)``.
 
     Args:
         sources: A bake-off of ``evalplugin.run``, or ids or names of MLflow runs, or names of models (the latest run
@@ -294,7 +294,7 @@ def compare_scores(
 def history(
     experiment: str, *, metric: str | None = None, last: int = 30, tracking_uri: str | None = None
 ) -> History:
-    """Return models over bake-offs: ``.to_frame()``, ``.trends``; a notebook shows the table.
+    """Return models over bake-offs: ``.to_frame()``, ``.trends``.
 
     Args:
         experiment: Name of the MLflow experiment.

@@ -89,12 +89,12 @@ class Interactions(ReadOnlyArrays):
 
     @property
     def n_users(self) -> int:
-        """Number of users in the vocabulary, also those without interactions."""
+        """Number of users in the vocabulary."""
         return len(self.users)
 
     @property
     def n_items(self) -> int:
-        """Number of items in the catalogue, also those without interactions."""
+        """Number of items in the catalogue."""
         return len(self.items)
 
     @property
@@ -140,7 +140,7 @@ class Interactions(ReadOnlyArrays):
 
     @cached_property
     def item_counts(self) -> Ints:
-        """Number of interactions of each item, its popularity: int64 (n_items,)."""
+        """Interactions of each item, its popularity: int64 (n_items,)."""
         return np.bincount(self.item, minlength=self.n_items)
 
     @property
@@ -155,12 +155,12 @@ class Interactions(ReadOnlyArrays):
 
     @cached_property
     def item_events(self) -> Ints:
-        """Number of events of each item: int64 (n_items,)."""
+        """Events of each item: int64 (n_items,)."""
         return self._events_of(self.item, self.n_items)
 
     @cached_property
     def user_events(self) -> Ints:
-        """Number of events of each user: int64 (n_users,)."""
+        """Events of each user: int64 (n_users,)."""
         return self._events_of(self.user, self.n_users)
 
     def _events_of(self, codes: Codes, n: int) -> Ints:

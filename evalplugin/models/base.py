@@ -53,18 +53,12 @@ class Recommender(Component):
 
     @property
     def sequential(self) -> bool:
-        """Whether the order of events matters.
-
-        ``fit`` and ``recommend_for`` are then given events, each user's in order of time, in which pairs repeat.
-        """
+        """Whether events matter: ``fit`` and ``recommend_for`` get them by user and time, and pairs repeat."""
         return False
 
     @property
     def cold_users(self) -> str | None:
-        """The answer to users without train data; None: the model is asked.
-
-        ``popularity``: the most popular items. Any other text describes the model's own answer.
-        """
+        """The answer to users without train data: ``popularity``, a text on the model's own answer, or None."""
         return None
 
     @property
