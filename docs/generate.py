@@ -374,6 +374,7 @@ def _described(function: Callable[..., Any], width: int) -> tuple[str, str]:
     if len(parameters) > _FEW and {*parameters} - {"*"} <= named:
         for item in items:
             typed = re.sub(r"`(\w+)`", lambda name: f"`{parameters.get(name[1], name[1])}`", item)
+            typed = typed.replace(" | None = None", " = None")  # the page says that None is allowed there
             about = about.replace(f"- {item}: ", f"- {typed}: ", 1)
         kinds = ((one.name, one.kind) for one in signature.parameters.values())
         first = [

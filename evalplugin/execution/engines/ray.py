@@ -48,8 +48,8 @@ class Ray:
     - `address: ray://10.0.0.1:10001` is Ray Client, from a machine outside of the cluster.
 
     Kubernetes, on a RayCluster of KubeRay: `ray job submit --address http://HEAD:8265 --working-dir . -- evalplugin run
-    --engine ray config.yaml`. Databricks: `ray.util.spark.setup_ray_cluster(max_worker_nodes=4)` in the notebook. Slurm:
-    `srun --nodes=4 ray symmetric-run --address HEAD:6379 -- evalplugin run --engine ray config.yaml`.
+    --engine ray config.yaml`. Databricks: `ray.util.spark.setup_ray_cluster(max_worker_nodes=4)` in the notebook.
+    Slurm: `srun --nodes=4 ray symmetric-run --address HEAD:6379 -- evalplugin run --engine ray config.yaml`.
 
     Where a cluster asks for a token, as by default from Ray 2.59 on, RAY_AUTH_TOKEN holds it, or the file
     `~/.ray/auth_token`.
