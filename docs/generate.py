@@ -34,11 +34,14 @@ from evalplugin.models.base import cold_answer
 DOCS = Path(__file__).parent
 _LONG = {"words": 1_100, "lines": 180}  # four screens
 _MANY = 12  # components, of which a list says what each is
-_USUAL = (  # sentences of metrics that the page says once for all
-    r"\s+Undefined\s+\(NaN\)\s+for\s+a\s+user\s+without\s+a\s+relevant\s+item\.(?=\s+Range)|"
-    r"(?<=\.)\s+Range\s+0\s+to\s+1,\s+higher\s+is\s+better\.|"
-    r" *>>> from evalplugin\.metrics import evaluate\n"
-)
+_USUAL = {  # what the page says once for all
+    "metrics": r"\s+Undefined\s+\(NaN\)\s+(for\s+a\s+user\s+without\s+a\s+relevant\s+item\.(?=\s+Range)"
+    r"|(for\s+a\s+user\s+)?without\s+a\s+list\.)"
+    r"|,\s+and\s+(for\s+all\s+users\s+)?where\s+a\s+model\s+predicts\s+(no\s+ratings|nothing)(?=\.)"
+    r"|(?<=\.)\s+Range\s+0\s+to\s+1,\s+higher\s+is\s+better\.|(?<=\.)\s+It\s+takes\s+no\s+k\.(?=\s)"
+    r"| *>>> from evalplugin\.metrics import evaluate\n|(?<=Undefined) \(NaN\)",
+    "models": r"(?<=\.)\s+Zero\s+for\s+items\s+without\s+train\s+data\.",
+}
 _FEW = 4  # parameters that stand in a line
 _END = "<!-- end of generated -->"
 _PART = re.compile(rf"(<!-- generated: ([\w-]+)\s*(.*?)\s*-->\n).*?{_END}\n", re.DOTALL)
@@ -87,8 +90,7 @@ def _components(page: Path, kind: str) -> str:
         parts.append(f"## Shared parameters\n\n{_details(shared)}")
     seen: dict[_Detail, tuple[str, str]] = {}
     for entry in entries:
-        about = re.sub(_USUAL, "", entry.cls.__doc__ or "") if kind == "metrics" else entry.cls.__doc__
-        about = _markdown(about)
+        about = _markdown(re.sub(_USUAL.get(kind, "$^"), "", entry.cls.__doc__ or ""))
         if is_many:
             about = about.partition("\n\n")[2]  # the first paragraph is in the list
         cold = _cold_users(entry) if kind == "models" else ""
@@ -98,10 +100,15 @@ def _components(page: Path, kind: str) -> str:
 
 
 def _config_keys(page: Path, sections: str) -> str:
-    """Return a list of the keys of some sections of a config, less those that every type has."""
+    """Return a list of the keys of some sections of a config, less the sections and what every type has."""
     shown = "".join(re.findall(r"^```yaml\n.*?^```", page.read_text(), re.MULTILINE | re.DOTALL))
     keys = [key for section in sections.split() for key in config_keys(section)]
-    return "\n".join(_key(key, shown) for key in keys if not key.description.startswith(_OF_TYPES))
+    described = [
+        key
+        for key in keys
+        if not ((key.is_section and key.path in sections.split()) or key.description.startswith(_OF_TYPES))
+    ]
+    return "\n".join(_key(key, shown) for key in described)
 
 
 _OF_TYPES = ("Registered type", "Name in results", "The parameters of the type")
@@ -196,7 +203,7 @@ def _walk(context: click.Context) -> Iterator[tuple[str, click.Context]]:
 def _command(context: click.Context) -> Iterator[str]:
     """Yield the usage and the help of a command, less the sentence that the list has."""
     command = context.command
-    yield "    " + " ".join([context.command_path, *command.collect_usage_pieces(context)])
+    yield "    " + " ".join([context.command_path, *command.collect_usage_pieces(context)[1:]])
     first = command.get_short_help_str(limit=150)
     for part in inspect.cleandoc(command.help or "").removeprefix(first).strip().split("\n\n"):
         # After \b, lines stay as they are.
@@ -367,6 +374,7 @@ def _described(function: Callable[..., Any], width: int) -> tuple[str, str]:
     if len(parameters) > _FEW and {*parameters} - {"*"} <= named:
         for item in items:
             typed = re.sub(r"`(\w+)`", lambda name: f"`{parameters.get(name[1], name[1])}`", item)
+            typed = typed.replace(" | None = None", " = None")  # the page says that None is allowed there
             about = about.replace(f"- {item}: ", f"- {typed}: ", 1)
         kinds = ((one.name, one.kind) for one in signature.parameters.values())
         first = [
@@ -439,6 +447,8 @@ def _section(section: re.Match[str]) -> str:
     lines = [re.sub(r"^([\w.*, ]+): ", _names, re.sub(r"\n\s*", " ", item)) for item in items]
     if section[1] == "Returns":
         return f"**Returns:** {' '.join(lines)}\n\n"
+    if section[1] == "Raises":  # the page has a section on errors, and messages say the rest
+        return f"**Raises:** {', '.join(re.match('(`.*?`): ', line)[1] for line in lines)}.\n\n"
     return f"**{section[1]}:**\n\n" + "".join(f"- {line}\n" for line in lines) + "\n"
 
 
@@ -448,7 +458,7 @@ def _names(names: re.Match[str]) -> str:
 
 def _cold_users(entry: Entry[Any]) -> str:
     answer = cold_answer(entry.cls)
-    return "" if answer == "popularity" else f"Users without train data get: {answer}."
+    return "" if answer == "popularity" else f"Cold users get: {answer}."
 
 
 def _parameters(kind: str, entry: Entry[Any]) -> list[_Detail]:
@@ -464,7 +474,7 @@ def _parameters(kind: str, entry: Entry[Any]) -> list[_Detail]:
                 f"`{parameter.name}`",
                 ""
                 if isinstance(parameter.default, bool)
-                else _type(parameter.type) + ", required" * parameter.required,
+                else _type(parameter.type, "" if is_given else text) + ", required" * parameter.required,
                 "" if is_given else f"`{parameter.name}{'=' if kind == 'metrics' else ': '}{text}`",
                 parameter.description,
             )
@@ -472,9 +482,17 @@ def _parameters(kind: str, entry: Entry[Any]) -> list[_Detail]:
     return found
 
 
-def _type(text: str) -> str:
-    """Return the type of a parameter; of several texts as `a, b or c`."""
+def _type(text: str, default: str = "") -> str:
+    """Return the type of a parameter, less what its default shows; of several texts as `a, b or c`."""
     text = text.replace("collections.abc.Mapping[str, Any]", "mapping").replace("|", "or")
+    text = re.sub(r"^text( or null)? length >= 1$", r"text\1", text)
+    if default == "null":
+        text = text.replace(" or null", "")
+    elif default and " or " not in text:
+        shown = (
+            "integer" if default.lstrip("-").isdigit() else "number" if re.match(r"-?\d", default) else "text"
+        )
+        text = re.sub(rf"^{shown}\s*", "", text)
     if re.fullmatch(r'"[^"]*"( or ("[^"]*"|null))*', text):
         *first, last = text.replace('"', "").split(" or ")
         return f"{', '.join(first)} or {last}" if first else last
@@ -485,7 +503,8 @@ def _key(key: ConfigKey, shown: str) -> str:
     """Return an item of a list; an example only of what has a form that neither its type nor the YAML shows."""
     name = key.path.rpartition(".")[2]
     is_plain = key.default in ("true", "false") or (key.type == "mapping" and key.is_section)
-    about = [] if is_plain else [key.type]
+    is_shown = key.type in ("integer", "number", "text") and key.default not in ("", "required")
+    about = [] if is_plain or is_shown else [key.type]
     if key.default not in ("", "{}", "[]"):
         about.append("required" if key.default == "required" else f"default `{key.default}`")
     has_form = re.search("text|list|any", key.type) and not re.search(rf"\b{re.escape(name)}:", shown)

@@ -44,20 +44,20 @@ def run(
     """Return a bake-off that has run: ``.models`` with their scores, ``.comparisons``, and ``.links`` into MLflow.
 
     Args:
-        config: A YAML file, or the same as a mapping; a dataset of type ``dataframe`` then has a ``frame``: a table
-            of pandas, polars, Arrow or any library with the Arrow protocol.
+        config: A YAML file, or the same as a mapping, in which a dataset of type ``dataframe`` has a ``frame``: a
+            table of pandas, polars or Arrow.
         overrides: Assignments such as ``models.0.params.k=20``.
         tracking_uri, experiment: Win over the config's.
-        data_home: Folder of downloaded datasets; None: the one that EVALPLUGIN_DATA_HOME names, if any.
+        data_home: Folder of downloaded datasets; None: EVALPLUGIN_DATA_HOME.
         workers: Tasks at a time; None: as in the config.
         engine: Where tasks run, such as ``ray``; None: as in the config.
-        resume: Go on with the newest bake-off of this config that was cut off, if any.
+        resume: Continue the newest bake-off of this config that was cut off, if any.
         only: Names of models, or one: no other is run. A gate decides nothing then.
         fresh: Compute all anew, or the models of these names, or of one.
 
     Raises:
-        ConfigError: All mistakes of the config; or no model has a name of ``only`` or ``fresh``.
-        DataError: Data that is missing or breaks a rule; or fewer than one worker.
+        ConfigError: All mistakes of the config, or of ``only`` or ``fresh``.
+        DataError: Data that is missing or breaks a rule, or fewer than one worker.
         EngineError: The engine cannot run the tasks.
         TrackingError: The tracking store cannot be reached.
     """
@@ -128,23 +128,22 @@ def compare(
     dataset: str | None = None,
     split: str | None = None,
 ) -> Comparisons:
-    """Return a comparison of models: ``.to_frame()``, ``.plot()``, ``.to_html(path)``; a notebook shows the table.
+    """Return a comparison of models: ``.to_frame()``, ``.plot()``, ``.to_html(path)``.
 
     Args:
-        sources: A bake-off of ``evalplugin.run``; or ids or names of MLflow runs, or names of models: the latest
-            run of each. Without: the named bake-off or experiment, or else the latest bake-off.
+        sources: A bake-off of ``evalplugin.run``, or ids or names of MLflow runs, or names of models (the latest run
+            of each). None: the named bake-off or experiment, or else the latest bake-off.
         bakeoff: A bake-off's id, or ``latest``.
-        experiment: Name of the MLflow experiment; by itself: the latest run of each model in it.
-        tracking_uri: The store; None: MLFLOW_TRACKING_URI, or else ``sqlite:///mlflow.db``.
+        experiment: By itself: the latest run of each model in this MLflow experiment.
+        tracking_uri: The store.
         baseline: The model that the others are compared with; None: the bake-off's.
         primary: The metric that ranks; None: the bake-off's.
-        pairs: ``baseline``: every model with it; ``all``: all with each other; None: with the baseline, if there is
-            one.
-        tests: ``wilcoxon``, ``t``: tests beside the permutation test.
+        pairs: Every model with the baseline, or all with each other; None: with the baseline, if there is one.
+        tests: ``wilcoxon``, ``t``, beside the permutation test.
         level: Of intervals and marks.
-        intervals: Method of the intervals of differences: Student's t, or the BCa bootstrap.
-        intersect: Where runs differ in metrics, users or data, compare the shared ones; else the runs are refused.
-        dataset, split: Names of the only dataset and split to compare on; None: all.
+        intervals: Of differences: Student's t, or the BCa bootstrap.
+        intersect: Of runs that differ in metrics, users or data compare the shared ones; else they are refused.
+        dataset, split: The only ones to compare on; None: all.
 
     Raises:
         DataError: No such run, bake-off or experiment, or runs that cannot be compared.
@@ -213,36 +212,32 @@ def compare_scores(
 ) -> Comparisons:
     """Return a comparison of models by a table of scores from any evaluation, as ``compare`` returns it.
 
-    Models are ranked by the units that all of them have, such as questions, and two models differ by those that
-    both have; a model with fewer than half as many as another is not ranked. Reports call a unit by the name of its
-    column.
+    Models are ranked by the units that all of them have, such as questions; two are compared by those that both have.
+    A model with fewer than half as many as another is not ranked.
 
     Args:
         scores: A table of pandas, polars or Arrow, or the path of a Parquet or CSV file.
-        unit: Name of the column of units.
-        runs: In place of a table: ids of MLflow runs, one a model. Of ``mlflow.models.evaluate``, ``unit`` is the
-            column that names the input of a row; of ``mlflow.genai.evaluate`` leave it out: units are the traced
-            inputs.
-        tracking_uri: The store of the runs and of ``log``; None: MLFLOW_TRACKING_URI, or else
-            ``sqlite:///mlflow.db``.
-        model: Name of the column of models' names.
-        metric: Name of the column of metrics' names; None: each column of scores is a metric.
-        value: Name of the column of scores, or several, a metric each; empty: ``score`` or ``value``. Of a wide
-            table the name of its metric.
-        wide: A row is a unit, and each column that is not named here holds a model's scores.
-        cluster: Name of a column; units with the same value in it depend on each other.
-        segments: Names of columns that divide the units into groups.
-        lower_is_better: Metrics of which lower scores are better; ``rmse`` and the like are known.
-        baseline: The model that the others are compared with; None: all are compared with each other.
+        unit: Column of units.
+        runs: In place of a table: ids of MLflow runs, one a model, of ``mlflow.models.evaluate`` (``unit`` is the
+            column that names the input of a row) or ``mlflow.genai.evaluate`` (without ``unit``).
+        tracking_uri: The store of ``runs`` and ``log``.
+        model: Column of models' names.
+        metric: Column of metrics' names; None: each column of scores is a metric.
+        value: Column of scores, or several, a metric each; empty: ``score`` or ``value``. Of a wide table the name of
+            its metric.
+        wide: Each column that is not named here holds a model's scores.
+        cluster: Column; units with the same value in it depend on each other.
+        segments: Columns that divide the units into groups.
+        lower_is_better: Metrics; ``rmse`` and the like are known.
+        baseline: None: all are compared with each other.
         primary: The metric that ranks; None: the first.
         pairs, tests, level, intervals: As of ``compare``.
-        name: Of the table in reports; None: that of its file, or else ``scores``.
-        log: Whether to log a bake-off to MLflow: the result has its ``.links``.
-        experiment: The MLflow experiment of the log; None: ``scores``.
+        name: Of the table in reports; None: that of its file.
+        log: Whether to log to MLflow: the result has ``.links``.
+        experiment: Of the log; None: ``scores``.
 
     Raises:
-        DataError: A missing column, a score that is no number, a unit with two scores, fewer than two models, a
-            metric's name that MLflow refuses.
+        DataError: A missing column, a score that is no number, a unit with two scores, fewer than two models.
         TrackingError: The store cannot be reached, or has no such run.
 
     >>> import pandas as pd, evalplugin
@@ -299,16 +294,16 @@ def compare_scores(
 def history(
     experiment: str, *, metric: str | None = None, last: int = 30, tracking_uri: str | None = None
 ) -> History:
-    """Return models over bake-offs: ``.to_frame()``, ``.trends``; a notebook shows the table.
+    """Return models over bake-offs: ``.to_frame()``, ``.trends``.
 
     Args:
         experiment: Name of the MLflow experiment.
         metric: Such as ``ndcg@10``; None: the primary metric of the newest bake-off.
-        last: How many bake-offs at most, the latest ones.
-        tracking_uri: The store; None: MLFLOW_TRACKING_URI, or else ``sqlite:///mlflow.db``.
+        last: Bake-offs at most.
+        tracking_uri: The store.
 
     Raises:
-        DataError: There is no such experiment, no bake-off in it, or none with this metric.
+        DataError: No such experiment, or no bake-off with this metric.
         TrackingError: The store cannot be reached.
     """
     from evalplugin.features.history.feature import read_past
@@ -344,44 +339,41 @@ def score(  # type: ignore[misc]
 ) -> ListScores | Comparisons:
     """Return the scores of lists from any system: ``.per_user``, ``.means`` and ``.counts``.
 
-    A user with relevant truth but without a list scores 0; a user without relevant truth is undefined (NaN),
-    counted, and left out of the means.
+    A user with relevant truth but without a list scores 0; one without relevant truth is undefined (NaN), counted,
+    and left out of the means.
 
     Of a mapping, return the comparison of its systems, as ``compare`` does.
 
-    With a column ``fold``, as bake-offs log, a user's score is the average over folds; ``.fold_means`` has the
-    means of each.
+    With a column ``fold``, a user's score is the average over folds; ``.fold_means`` has the means of each.
 
     Args:
-        lists: A table of pandas, Arrow or polars, in any order of rows: user, item, and a rank (1, 2, 3 ... for
-            each user) or a score (descending, equal ones by item id ascending); the rank counts where both exist
-            and neither is named. Or the path of a file, a folder of Parquet files, or a pattern. Or a DataFrame of
-            Spark (PySpark 4 or later), which is scored there. Or a mapping of names to any of these, except
-            Spark's: several systems, which are compared.
-        truth: The held-out interactions: user, item and perhaps a rating (else 1); also files. A Spark DataFrame
-            where the lists are one.
+        lists: A table of pandas, Arrow or polars: user, item, and a rank (1, 2, 3 ...; it wins) or a score
+            (descending, equal ones by item id ascending). Or the path of a file, a folder of Parquet files, or a
+            pattern. Or a DataFrame of Spark (PySpark 4 or later), which is scored there. Or a mapping of names to any
+            of these, except Spark's: several systems, which are compared.
+        truth: The held-out interactions: user, item and perhaps a rating (else 1); also files, or of Spark as the
+            lists.
         metrics: Names such as ``ndcg@10``.
         train: The train data, for metrics that need it; also files.
-        pool: The users and items that lists were chosen from, for ``pool_recall``; also files.
+        pool: Users and items that lists were chosen from, for ``pool_recall``; also files.
         threshold: Ratings from it on are relevant; None: ratings above 0 are. The gain stays the rating.
-        columns: Names of the columns that are not called ``user``, ``item``, ``rank``, ``score`` or ``rating``,
-            such as ``{"user": "customer", "item": "sku"}``; ``truth_user`` and ``truth_item`` where truth and train
-            data differ. ``query`` in place of ``user`` is a column of texts SESSION:NUMBER, as of the split
-            ``next_item``.
+        columns: Other names of the columns ``user``, ``item``, ``rank``, ``score`` and ``rating``, such as ``{"user":
+            "customer"}``; ``truth_user`` and ``truth_item`` where truth and train data differ. ``query`` in place of
+            ``user`` is a column of texts SESSION:NUMBER, as of the split ``next_item``.
         format: Of files; auto: by their names. A TREC run is ranked by its score.
         truth_format: Of files of truth and train data; auto: by a name such as ``.inter``, else as the lists.
         duplicates: A pair that stands twice in the truth or the train data: refuse it, or ``keep`` all rows as
-            events. The pair then counts once; its rating is the sum of theirs, without ratings their number.
-        memory: Such as ``2GB``, on an engine of each process: Parquet files that need more are partitioned by user
-            on the disk, with the same results; None: everything is read at once.
-        partitioned: Each Parquet file of the lists has all rows of its users: files are scored one by one. Truth
-            files of the same names are theirs; any other truth is in memory.
+            events: the pair counts once, with the sum of the ratings, without ratings their number.
+        memory: Such as ``2GB``, of each process: Parquet files that need more are partitioned by user on the disk,
+            with the same results; None: everything is read at once.
+        partitioned: Each Parquet file of the lists has all rows of its users, and is scored by itself, with the truth
+            file of the same name if there is one.
         engine: Where partitions are scored: a name such as ``ray``, or a mapping as in a config; None: here.
 
     Raises:
-        DataError: No rows, a missing column or id, ids of two types, ranks or scores that break a rule, an item
-            twice in a list or in a truth.
-        EngineError: Spark's workers lack this version of evalplugin, or Spark is older than 4.
+        DataError: No rows, a missing column or id, ids of two types, ranks or scores that break a rule, a repeated
+            item.
+        EngineError: Spark is older than 4, or its workers lack this version of evalplugin.
         ParameterError, UnknownNameError: A name that means no metric.
 
     >>> import pandas as pd, evalplugin

@@ -57,7 +57,7 @@ def test_generate_names_and_writes_stale_pages(tmp_path, monkeypatch, capsys):
     start = "# Long\n\nA page.\n\n<!-- generated: contents -->\n\n- [`a`, b](#a-b)\n- [C](#c): [C](#c-1)\n\n<!-- end of"
     assert page.read_text().startswith(start)
     (key,) = config_keys("seed")
-    assert f"seed -->\n\n- `seed`: {key.description} *(integer; default `0`" in page.read_text()
+    assert f"seed -->\n\n- `seed`: {key.description} *(default `0`)*" in page.read_text()
     assert generate.main(["--check"]) == 0
 
 

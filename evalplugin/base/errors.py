@@ -70,7 +70,7 @@ def is_disk_full(error: BaseException) -> bool:
 
 
 class EvalpluginError(Exception):
-    """Root of every error that evalplugin raises on purpose: one clear message, no traceback needed, no credentials."""
+    """Root of all: one clear message, without credentials."""
 
     exit_code = EXIT_FAILED
 
@@ -111,11 +111,11 @@ class UnknownNameError(UsageError):
 
 
 class MissingPackageError(UsageError):
-    """A component that needs a package which is not installed; names the command that installs it."""
+    """A component needs a package that is not installed."""
 
 
 class PluginError(UsageError):
-    """A plugin that cannot be loaded, that registers something a registry refuses, or that raises an exception."""
+    """A plugin that cannot be loaded, is refused by a registry, or raises an exception."""
 
     lists: object = None  # of a task that a metric of a plugin was to score
 
@@ -129,9 +129,9 @@ class ConfigError(UsageError):
 
 
 class DataError(UsageError):
-    """Input data that is missing or that breaks a rule; names the location, the value and the allowed ones.
+    """Input data that is missing or breaks a rule.
 
-    ``parameter`` is the parameter of a component that does not suit the data, where there is one.
+    ``parameter`` is the component's parameter that does not suit the data, if any.
     """
 
     def __init__(self, message: str = "", *, parameter: str | None = None) -> None:
@@ -140,7 +140,7 @@ class DataError(UsageError):
 
 
 class EngineError(UsageError):
-    """An engine that cannot run tasks: not reachable, or a node that lacks a package, a plugin or a file."""
+    """An engine is not reachable, or a node lacks a package, a plugin or a file."""
 
 
 class ModelError(EvalpluginError):

@@ -63,10 +63,10 @@ def is_installed(path: Path) -> bool:
 
 
 class Component:
-    """Base of all kinds of components, with defaults of what is optional.
+    """Base of all components, with defaults of what is optional.
 
     Attributes:
-        requires: Names of the optional packages that are needed.
+        requires: Optional packages that are needed.
     """
 
     requires: ClassVar[tuple[str, ...]] = ()

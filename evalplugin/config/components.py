@@ -116,6 +116,6 @@ class DatasetSpec(InlineSpec):
 
     filters: list[FilterSpec] = Field(
         default_factory=list,
-        description="Steps that leave interactions out before the split, in this order.",
+        description="Applied before the split, in this order.",
         examples=[[{"type": "k_core", "k": 5}]],
     )

@@ -84,15 +84,14 @@ class ModelSpec(ComponentSpec):
     )
     grid: dict[str, Annotated[list[Any], Field(min_length=1)]] = Field(
         default={},
-        description="Values to compare for each parameter: every combination is a model, scored on the test data. "
-        "The best of many has luck in its score.",
+        description="Values for each parameter: every combination is a model, scored on the test data. The best of "
+        "many has luck in its score.",
         examples=[{"k": [10, 40]}],
     )
     tune: dict[str, Space] = Field(
         default={},
         min_length=1,
-        description="Parameters to tune on validation data inside the train data, each with a list of values or a "
-        "range. The defaults are the first trial.",
+        description="Parameters to tune, each with a list of values or a range. The defaults are the first trial.",
         examples=[{"k": {"int": [5, 300], "log": True}, "sim_options.name": ["msd", "cosine"]}],
     )
     inputs: list[Annotated[str, Field(min_length=1)] | EnvironmentInput] = Field(
@@ -164,8 +163,8 @@ class Config(Closed):
     seeds: Annotated[int, Decides("scores")] = Field(
         default=1,
         ge=1,
-        description="How often a model that draws random numbers is fitted, each time with others; data, split and "
-        "candidates stay. Users' scores are averaged, and intervals and tests take in the seeds.",
+        description="How often a model that draws random numbers is fitted, each time with others. Users' scores are "
+        "averaged, and intervals and tests take in the seeds.",
         examples=[5],
     )
     plugins: Annotated[list[str], Decides("scores")] = Field(
@@ -207,8 +206,8 @@ class Config(Closed):
     workers: Annotated[int, Decides("nothing")] = Field(
         default=1,
         ge=1,
-        description="How many tasks run at a time, each in a process of its own; 1: in this one. On several "
-        "machines the default is as many as there is room for.",
+        description="Tasks at a time; 1: in this process. On several machines the default is as many as there is room "
+        "for.",
         examples=[4],
     )
     engine: Annotated[EngineSpec | None, Decides("nothing")] = Field(

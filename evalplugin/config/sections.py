@@ -49,62 +49,59 @@ class Recommend(Closed):
     n: int = Field(default=100, ge=1, description="Length of the lists.", examples=[20])
     candidates: Literal["unseen", "all", "judged", "sampled", "given"] = Field(
         default="unseen",
-        description="Items that may be listed: all the user has not met in the train data (unseen), all, the user's "
-        "held-out items (judged), those and some drawn at random (sampled), or those that a table names for each "
-        "user (given). With a log of events (`duplicates: keep`) the default is all.",
+        description="Items that may be listed: those the user has not met in the train data (unseen), all, the user's "
+        "held-out items (judged), those and some drawn at random (sampled), or those of a table (given). With a log "
+        "of events (`duplicates: keep`) the default is all.",
         examples=["all"],
     )
     negatives: int | None = Field(
         default=None,
         ge=1,
-        description="With `candidates: sampled`, how many items to draw for each user.",
+        description="With `candidates: sampled`, items to draw for each user.",
         examples=[99],
     )
     path: str | None = Field(
         default=None,
         min_length=1,
         description="With `candidates: given`, the pool: a table of users and items, .parquet, .jsonl, or CSV, "
-        "relative to this file, or a URI. {dataset}, {split} and {fold} (from 1) stand for these where there are "
-        "several.",
+        "relative to this file, or a URI. {dataset}, {split} and {fold} (from 1) stand for these.",
         examples=["pool.csv"],
     )
     validation: str | None = Field(
         default=None,
         min_length=1,
-        description="The pool for tuning; left out: that of `path`, if it has at least half of the truth that "
-        "models are tuned on.",
+        description="The pool for tuning; left out: that of `path`, if it has half of the truth that models are tuned "
+        "on.",
         examples=["pool-validation.csv"],
     )
     seen: Literal["keep", "drop"] | None = Field(
         default=None,
-        description="Items of a pool that are in the user's train data; left out: drop, but keep with a log of "
-        "events.",
+        description="Items of a pool that are in the user's train data; left out: drop, with a log of events keep.",
         examples=["keep"],
     )
     user: str = Field(
-        default="user", min_length=1, description="Name of the pool's column of user ids.", examples=["uid"]
+        default="user", min_length=1, description="The pool's column of user ids.", examples=["uid"]
     )
     item: str = Field(
-        default="item", min_length=1, description="Name of the pool's column of item ids.", examples=["iid"]
+        default="item", min_length=1, description="The pool's column of item ids.", examples=["iid"]
     )
     separator: str = Field(
         default=",",
         min_length=1,
         max_length=2,
-        description="What stands between values of a CSV file of the pool.",
+        description="Of a CSV file of the pool.",
         examples=[";"],
     )
     ties: Literal["hashed", "id"] = Field(
         default="hashed",
-        description="Order of items with equal scores: by a hash of the seed and the item, the same for all users "
-        "and models (hashed), or ascending ids (id), as most libraries do: ids often follow age or popularity, "
-        "which favours some models.",
+        description="Order of items with equal scores: by a hash of the seed and the item, the same for all users and "
+        "models (hashed), or ascending ids (id), as in most libraries; ids often follow age or popularity.",
         examples=["id"],
     )
     cold_users: Literal["model", "popularity", "skip"] = Field(
         default="model",
-        description="What is listed for test users without train data: what each model answers (model), the list of "
-        "`popularity` (popularity), or nothing: they are left out of the truth of all models, and counted (skip).",
+        description="Test users without train data get what each model answers (model), the list of `popularity`, or "
+        "are left out of the truth of all models, and counted (skip).",
         examples=["popularity"],
     )
 
@@ -147,11 +144,11 @@ class Compare(Closed):
 
     baseline: str | None = Field(
         default=None,
-        description="Name of the model that the others are compared with.",
+        description="The model that the others are compared with.",
         examples=["popularity"],
     )
     primary: str | None = Field(
-        default=None, description="Metric that ranks the models; left out: the first.", examples=["ndcg@10"]
+        default=None, description="Metric that ranks; left out: the first.", examples=["ndcg@10"]
     )
 
 
@@ -184,8 +181,7 @@ class Schedule(Closed):
         default=12.0,
         gt=0,
         le=8760,
-        description="How late a missed run may start, since the machine slept or another run took so long. Of "
-        "several only one is made up for.",
+        description="How late a missed run may start; of several only one does.",
         examples=[6],
     )
 
@@ -199,12 +195,12 @@ class StoreSpec(Closed):
     path: str | None = Field(
         default=None,
         min_length=1,
-        description="Folder, relative to the one you start from; left out: EVALPLUGIN_STORE, or else .evalplugin.",
+        description="Folder, relative to the working directory; left out: EVALPLUGIN_STORE, or else .evalplugin.",
         examples=["/var/cache/evalplugin"],
     )
     max_size: Size = Field(
         default="10GB",
-        description="Beyond it, entries that were not used for the longest time are removed.",
+        description="Beyond it, what was unused for the longest time is removed.",
         examples=["5GB"],
     )
 

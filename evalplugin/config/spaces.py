@@ -20,30 +20,29 @@ class Space(Closed):
 
     choices: list[Any] | None = Field(
         default=None,
-        description="Values without an order. A list alone is short for this.",
+        description="Values without an order; a list alone is short for it.",
         examples=[["rating", "binary"]],
     )
     integers: list[int] | None = Field(
-        default=None, alias="int", description="The lowest and the highest whole number.", examples=[[5, 300]]
+        default=None, alias="int", description="Lowest and highest whole number.", examples=[[5, 300]]
     )
     floats: list[float] | None = Field(
-        default=None, alias="float", description="The lowest and the highest number.", examples=[[0.001, 0.1]]
+        default=None, alias="float", description="Lowest and highest number.", examples=[[0.001, 0.1]]
     )
     log: bool = Field(
         default=False,
-        description="Whether values are drawn evenly on a logarithmic scale, as of a regularisation.",
+        description="Whether values are drawn evenly on a logarithmic scale.",
         examples=[True],
     )
     step: float | None = Field(
         default=None,
         gt=0,
-        description="Distance between the values of a range, from its lowest on.",
+        description="Distance between the values of a range.",
         examples=[5],
     )
     when: dict[str, Any] = Field(
         default={},
-        description="Values of other tuned parameters with which this one is tuned; with others it keeps its "
-        "default.",
+        description="Values of other parameters with which this one is tuned; else it keeps its default.",
         examples=[{"values": "binary"}],
     )
 

@@ -30,7 +30,7 @@ Separator = Annotated[
 
 
 class Attributes(Mapping[str, Values]):
-    """Columns of a table of users or items by name, in the order of their codes. All arrays are read-only.
+    """Columns of a table of users or items by name, in the order of their codes; read-only.
 
     A column of numbers is float64 (n,), NaN where unknown; any other is text as object, None where unknown.
     """

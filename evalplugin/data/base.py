@@ -61,9 +61,9 @@ class DatasetLoader(Component):
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Train and test data of one fold, on the same vocabularies; no pair of user and item is in both.
+    """Train and test data of one fold, on the same vocabularies, without a pair in both.
 
-    Events of the same pair become one, whose rating is the sum of theirs: a test pair may be in the train data then.
+    Events of the same pair become one, with the sum of the ratings; a test pair may then be in the train data.
     ``fold``: its number, from 0. ``history``: what is known of test users who are not in the train data.
     ``validation``: the split for tuning that the data comes with. ``offered`` (n_items,): items that lists may have;
     None: all. ``notes``: decisions taken while splitting, which are logged.
@@ -139,7 +139,7 @@ class Split:
 
     @cached_property
     def counts(self) -> dict[str, int]:
-        """Sizes of both parts, and how much of the test data is cold: users or items of whom nothing is known."""
+        """Sizes of both parts, and how much of the test data is cold."""
         train_users = self.known.rows.counts > 0
         test_users = np.bincount(self.test.user, minlength=self.test.n_users) > 0
         cold_item = self.train.item_counts == 0
@@ -224,8 +224,7 @@ class Filter(Component):
     """Filter of interactions: a dataclass whose fields are its parameters.
 
     Attributes:
-        depends_on_others: Whether an interaction is kept or not depends on other ones, which are test data too before a
-            split.
+        depends_on_others: Whether what is kept depends on other interactions, which before a split are test data too.
     """
 
     depends_on_others: ClassVar[bool] = False
@@ -245,7 +244,7 @@ class Splitter(Component):
     The ``parameter`` of a DataError locates it in the config.
 
     Attributes:
-        uses_parts: Whether the parts that data comes in are looked at; else they are joined before.
+        uses_parts: Whether the parts of the data are looked at; else they are joined before.
         new_users: Whether test users have a history in place of train data.
         new_items: Whether test items have no train data.
         unit: What has a list and a truth: ``user`` or ``query``.
@@ -258,11 +257,11 @@ class Splitter(Component):
 
     @property
     def user_columns(self) -> Sequence[str]:
-        """Columns that loaders of tables read into ``Interactions.user_columns``, or the attributes of users."""
+        """Columns to read into ``Interactions.user_columns``, or the attributes of users."""
         return ()
 
     def of_train_data(self) -> Splitter:
-        """Return the split of a fold's train data for tuning, where ``tune.split`` is left out."""
+        """Return the split for tuning, where ``tune.split`` is left out."""
         return self
 
     def newest(self, data: Interactions) -> Interactions:

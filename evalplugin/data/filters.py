@@ -26,7 +26,7 @@ from evalplugin.data.times import is_date, time_text, timestamp_of
 class KCore(Filter):
     """Only users and items with at least k interactions among those that stay.
 
-    Users and items with fewer are left out, round by round, until none has fewer.
+    Others are left out, round by round, until none has fewer.
 
     Source: S. B. Seidman, Network structure and minimum degree, Social Networks 5 (1983).
     """
@@ -55,8 +55,8 @@ class KCore(Filter):
 class MinCount(Filter):
     """Only users, or items, or both, with a minimum number of interactions.
 
-    Users and items are counted once, before anything is left out. Where both are given, some that stay may have
-    fewer afterwards; ``k_core`` repeats the step until none has.
+    Users and items are counted once, before anything is left out: some that stay may have fewer afterwards;
+    ``k_core`` repeats the step until none has.
     """
 
     depends_on_others: ClassVar[bool] = True
@@ -86,7 +86,7 @@ class MinCount(Filter):
 class RatingRange(Filter):
     """Only interactions whose rating is in a range, both ends included.
 
-    To keep low ratings in the data, and have only high ones count as relevant, set ``relevance.threshold`` instead.
+    To have only high ones count as relevant, set ``relevance.threshold`` instead.
     """
 
     min: Annotated[float | None, Field(description="lowest rating that stays; null: no limit")] = None

@@ -22,11 +22,10 @@ from evalplugin.data.splits import ColdRule, held_out
 class GivenSplit(Splitter):
     """The split that the data comes with: files of train and test data, or a column that names the part or the fold.
 
-    Parts are called train, test and perhaps validation (also valid, val or dev). A column with other values names
-    folds: each is the truth once, and the others are its train data. Models are tuned on the validation part.
+    Parts are train, test and perhaps validation (also valid, val or dev), on which models are tuned. A column with
+    other values names folds: each is the truth once, the others its train data.
 
-    Pairs that the test part shares with what models are fitted on are counted; ``candidates: unseen`` is refused
-    with them.
+    ``candidates: unseen`` is refused where the test part shares pairs with what models are fitted on.
     """
 
     uses_parts: ClassVar[bool] = True

@@ -29,9 +29,7 @@ _ROW_FIELDS = ("user", "item", "rating", "timestamp", "fraction", "part", "count
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Rows(ReadOnlyArrays):
-    """Items of each user as compressed sparse rows, each row sorted by item code. All arrays are read-only.
-
-    An item stands twice in a row of data that repeats.
+    """Items of each user as compressed sparse rows, sorted by item code (which may repeat); read-only.
 
     ``indptr`` int64 (n_users + 1,); ``item`` int32 (m,); ``rating`` float32 (m,).
     """
@@ -52,9 +50,9 @@ class Rows(ReadOnlyArrays):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Interactions(ReadOnlyArrays):
-    """Interactions of users with items, as codes into two vocabularies of raw ids. All arrays are read-only.
+    """Interactions of users with items, as codes into two vocabularies of raw ids; arrays are read-only.
 
-    A pair occurs at most once, unless the data ``repeats``. Train and test data of a split share both vocabularies.
+    A pair occurs once, unless the data ``repeats``. Train and test data of a split share both vocabularies.
 
     ``user``, ``item`` int32 (m,): codes into ``users`` and ``items``, sorted raw ids: int64, or text as object.
     ``rating`` float32 (m,), 1.0 throughout without ratings. ``timestamp`` int64 (m,): whole seconds since 1970 or any
@@ -91,22 +89,22 @@ class Interactions(ReadOnlyArrays):
 
     @property
     def n_users(self) -> int:
-        """Number of users in the vocabulary; some may have no interaction."""
+        """Number of users in the vocabulary."""
         return len(self.users)
 
     @property
     def n_items(self) -> int:
-        """Number of items in the catalogue; some may have no interaction."""
+        """Number of items in the catalogue."""
         return len(self.items)
 
     @property
     def repeats(self) -> bool:
-        """Whether a pair may occur more than once: in several events, or in several parts."""
+        """Whether a pair may occur again, in several events or parts."""
         return self.events or self.part is not None
 
     @property
     def time(self) -> Ints | None:
-        """The exact times, in ticks, by which interactions are ordered and cut: int64 (m,), or None."""
+        """The exact times, in ticks: int64 (m,), or None."""
         if self.timestamp is None or self.fraction is None:
             return self.timestamp
         return self.timestamp * self.ticks_per_second + self.fraction
@@ -151,7 +149,7 @@ class Interactions(ReadOnlyArrays):
 
     @cached_property
     def item_counts(self) -> Ints:
-        """Number of interactions of each item, its popularity: int64 (n_items,)."""
+        """Interactions of each item, its popularity: int64 (n_items,)."""
         return np.bincount(self.item, minlength=self.n_items)
 
     @cached_property
@@ -171,12 +169,12 @@ class Interactions(ReadOnlyArrays):
 
     @cached_property
     def item_events(self) -> Ints:
-        """Number of events of each item: int64 (n_items,)."""
+        """Events of each item: int64 (n_items,)."""
         return self._events_of(self.item, self.n_items)
 
     @cached_property
     def user_events(self) -> Ints:
-        """Number of events of each user: int64 (n_users,)."""
+        """Events of each user: int64 (n_users,)."""
         return self._events_of(self.user, self.n_users)
 
     def _events_of(self, codes: Codes, n: int) -> Ints:
@@ -184,7 +182,7 @@ class Interactions(ReadOnlyArrays):
 
     @cached_property
     def digest(self) -> str:
-        """A hash of the whole content, 32 hexadecimal digits; row order counts, as it can break ties."""
+        """A hash of the content and its order."""
         content = hashlib.sha256()
         for name in ("user", "item", "rating", "timestamp", "users", "items"):
             _add(content, name, getattr(self, name))
@@ -219,14 +217,14 @@ class Interactions(ReadOnlyArrays):
         return content.hexdigest()[:32]
 
     def select(self, mask: npt.NDArray[np.bool_ | np.integer[Any]]) -> Interactions:
-        """Return the interactions where ``mask`` (m,) is true, or those at row numbers, on the same vocabularies."""
+        """Return the interactions of a ``mask`` (m,) or of row numbers, on the same vocabularies."""
         rows: dict[str, Any] = {
             name: None if (array := getattr(self, name)) is None else array[mask] for name in _ROW_FIELDS
         }
         return replace(self, **rows)
 
     def restrict(self, mask: Flags) -> Interactions:
-        """Return the interactions where ``mask`` (m,) is true, on vocabularies of their users and items alone."""
+        """Return the interactions of a ``mask`` (m,), on vocabularies of their users and items alone."""
         user, users = _renumbered(self.user[mask], self.n_users)
         item, items = _renumbered(self.item[mask], self.n_items)
         return replace(
@@ -252,8 +250,8 @@ class Interactions(ReadOnlyArrays):
     def merged(self, *, first: bool = False) -> Interactions:
         """Return each pair once, in one piece.
 
-        The ratings of a pair's events are added up; without ratings, that is their number. Its time is that of the
-        latest event, or of the ``first``. Of a pair in several parts, the last row stays.
+        Ratings of a pair's events are added up; without ratings, that is their number. The time is that of the latest
+        event, or of the ``first``. Of a pair in several parts, the last row stays.
         """
         if not self.repeats:
             return self
@@ -285,9 +283,9 @@ class Interactions(ReadOnlyArrays):
         return replace(self, notes=(*self.notes, *notes)) if notes else self
 
     def columns(self) -> dict[str, npt.NDArray[Any]]:
-        """Return columns of a table with raw ids: user, item, rating and, if known, timestamp.
+        """Return columns with raw ids: user, item, rating and, if known, timestamp.
 
-        Timestamps are int64 seconds; where the data has fractions of a second, datetimes (UTC) in ms, us or ns.
+        Timestamps are int64 seconds, or with fractions datetimes (UTC) in ms, us or ns.
         """
         columns = {"user": self.users[self.user], "item": self.items[self.item], "rating": self.rating}
         if (time := self.time) is not None:
@@ -296,7 +294,7 @@ class Interactions(ReadOnlyArrays):
         return columns
 
     def to_frame(self) -> pd.DataFrame:
-        """Return the interactions as a DataFrame of raw ids, with the columns of ``columns``."""
+        """Return a DataFrame with the columns of ``columns``."""
         return pd.DataFrame(self.columns())
 
     @classmethod
@@ -319,14 +317,14 @@ class Interactions(ReadOnlyArrays):
             item: Name of the column of item ids.
             rating: Name of the rating column; None: every rating is 1.0.
             timestamp: Name of the time column: numbers, or datetimes, which become seconds since 1970 (UTC if they
-                have no time zone); None: no time. Fractions are kept in milliseconds, microseconds or nanoseconds.
-            duplicates: Of a repeated pair: refuse it, take the ``last`` row, or the ``mean`` or ``max`` rating (at
-                the time of the last row), or ``keep`` all, as events.
+                have no time zone) and keep fractions; None: no time.
+            duplicates: A repeated pair: refuse it, take the ``last`` row, or the ``mean`` or ``max`` rating (at the
+                last time), or ``keep`` all, as events.
             source: Name of the data in messages.
 
         Raises:
-            DataError: No rows, a missing column, a null id, a rating that is not finite, a duplicate pair, ids of
-                mixed types.
+            DataError: No rows, a missing column, a null id, ids of mixed types, a rating that is not finite, a
+                duplicate pair.
         """
         roles = {"user": user, "item": item, "rating": rating, "timestamp": timestamp}
         named = {role: name for role, name in roles.items() if name is not None}

@@ -22,10 +22,9 @@ _SHOWN = 5  # of the new items
 class NewItems(Splitter):
     """All interactions of some items are the truth: the train data does not have these items.
 
-    Only models that know more of items than their interactions can list them, such as plugins that use attributes,
-    or lists from elsewhere; a config with a model that does not declare ``lists_new_items`` is refused. Equal times
-    are ordered by a hash of the seed. Users whose interactions are all with new items have no train data: see
-    ``recommend.cold_users``.
+    Only models that declare ``lists_new_items`` are allowed, such as plugins that use attributes, or lists from
+    elsewhere. Equal times are ordered by a hash of the seed. Users whose interactions are all with new items have no
+    train data: see ``recommend.cold_users``.
     """
 
     new_items: ClassVar[bool] = True
@@ -41,8 +40,8 @@ class NewItems(Splitter):
     candidates: Annotated[
         Literal["new", "catalogue"],
         Field(
-            description="lists are of new items alone, or of the whole catalogue, as recommend.candidates says, where "
-            "an item of the train data is never right"
+            description="lists are of new items alone, or of the whole catalogue, where an item of the train data is "
+            "never right"
         ),
     ] = "new"
 

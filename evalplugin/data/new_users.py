@@ -22,13 +22,12 @@ _BEFORE_LAST_N = "before_last_n"
 class NewUsers(Splitter):
     """Users drawn at random are not in the train data; models are told a part of their interactions for their lists.
 
-    That part is the user's history (the fold-in), the rest is the truth. A share is rounded so that the truth has
-    the nearest whole number (halves up), at least one; equal times are ordered as by ``last_n``. Only users with
-    enough interactions for ``min_history`` and a truth are drawn; all others are train data.
+    That part is the user's history (the fold-in), the rest is the truth. A share is rounded so that the truth has the
+    nearest whole number (halves up), at least one; equal times are ordered as by ``last_n``. Users with too few
+    interactions for ``min_history`` and a truth are train data.
 
-    This is strong generalisation (Marlin 2004), as in Liang, Krishnan, Hoffman and Jebara 2018, "Variational
-    autoencoders for collaborative filtering", and Steck 2019. Models answer by ``recommend_for``; a config with a
-    model that cannot is refused. They are tuned on further users, held out from the train data in the same way.
+    This is strong generalisation (Marlin 2004), as in Liang et al. 2018, and Steck 2019. Models must have
+    ``recommend_for``. They are tuned on further users, held out from the train data in the same way.
     """
 
     new_users: ClassVar[bool] = True

@@ -32,12 +32,11 @@ class NextItem(Splitter):
     """Sessions are either train data or tested: each event of a test session after the first makes a query.
 
     The dataset's user is the session. A query's history are the events of the session before it, its truth is the
-    next one alone, and its id is ``SESSION:EVENTS``, with the number of events in the history. Events are in order
-    of time, and in the order of the rows where times are equal; of sessions that end at the same time,
-    ``n_sessions`` tests those with the larger ids. Models answer by ``recommend_for``; a config with a model that
-    cannot is refused. Means are over queries; intervals and tests take the queries of a session together.
+    next one alone, and its id is ``SESSION:EVENTS``, with the number of events in the history. Equal times are in the
+    order of rows; of sessions that end at the same time, ``n_sessions`` tests those with the larger ids. Models must
+    have ``recommend_for``. Means are over queries; intervals and tests take the queries of a session together.
 
-    As in Ludewig and Jannach 2018, "Evaluation of session-based recommendation algorithms".
+    As in Ludewig and Jannach 2018.
     """
 
     unit: ClassVar[Unit] = "query"
@@ -47,8 +46,8 @@ class NextItem(Splitter):
     test: Annotated[
         Literal["last_day", "n_sessions", "given"],
         Field(
-            description="the sessions to test: those that end within the last day or days, the n_sessions that end "
-            "last, or those of the test part of the data"
+            description="sessions that end within the last day or days, the n_sessions that end last, or those of the "
+            "test part of the data"
         ),
     ] = "last_day"
     days: Annotated[
@@ -77,9 +76,8 @@ class NextItem(Splitter):
         str | None,
         Field(
             min_length=1,
-            description="column of the interactions, or of the table of users, that names whom a session belongs "
-            "to, such as user: the queries of all its sessions depend on each other; null: those of one session "
-            "do",
+            description="column of the interactions, or of the table of users, that names whose session it is, such "
+            "as user: the queries of all these sessions form a cluster; null: those of one session do",
         ),
     ] = None
 

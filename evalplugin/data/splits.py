@@ -90,8 +90,8 @@ class KFold(Splitter):
 class LastN(Splitter):
     """The latest n interactions of each user are the truth; n = 1 is leave-one-out.
 
-    Equal times are ordered by a hash of the seed, the user and the item; users with equal times on both sides of
-    the cut are counted. A user with fewer than ``n + min_train`` interactions stays in train, and is counted.
+    Equal times are ordered by a hash of the seed, the user and the item. A user with fewer than ``n + min_train``
+    interactions stays in train. Both are counted.
     """
 
     n: Annotated[int, Field(ge=1, description="interactions held out for each user")] = 1
@@ -113,8 +113,8 @@ class LastN(Splitter):
 class SampleUsers(Splitter):
     """Users drawn at random are tested on n of their interactions; all else is train data.
 
-    The tested users' other interactions stay in train, so that models know them. Only users with at least
-    ``n + min_train`` interactions are drawn. As LensKit's ``sample_users`` with ``LastN`` or ``SampleN``.
+    Only users with at least ``n + min_train`` interactions are drawn. As LensKit's ``sample_users`` with ``LastN`` or
+    ``SampleN``.
     """
 
     n_users: Annotated[int | None, Field(ge=1, description="number of users to test")] = None

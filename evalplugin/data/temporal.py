@@ -39,14 +39,13 @@ def _whole_seconds(value: int | str) -> int:
 class Temporal(Splitter):
     """Interactions before a point in time are train data, those at it or after it are the truth.
 
-    The point is ``cutoff``, or else the time of the first interaction behind the ``quantile`` of all
-    interactions in order of time. A date without a time zone is UTC; dates are compared with timestamps in
-    seconds since 1970.
+    The point is ``cutoff``, or the time of the first interaction behind the ``quantile`` of all. A date without a
+    time zone is UTC; dates need timestamps in seconds since 1970.
 
-    With ``every``, ``folds`` test periods of that length follow each other, and the model is fitted anew before
-    each. The last one ends with the last interaction; with ``cutoff`` or ``quantile``, the first one begins there.
-    The train data of a fold is the ``window`` before its test period, less the ``gap``. Times such as ``7d``,
-    ``12h`` and ``2w`` need timestamps in seconds; numbers are in the unit of the timestamps.
+    With ``every``, ``folds`` test periods of that length follow each other, and models are fitted before each. The
+    last one ends with the last interaction, or with ``cutoff`` or ``quantile`` the first one begins there. The train
+    data of a fold is the ``window`` before its test period, less the ``gap``. ``7d``, ``12h`` and ``2w`` need
+    timestamps in seconds; numbers are in their unit.
     """
 
     cutoff: Annotated[

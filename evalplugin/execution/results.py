@@ -204,7 +204,7 @@ class Tuning:
 
 @dataclass(frozen=True)
 class ModelResult:
-    """The result of one model on one dataset under one split, all folds: the content of one MLflow run.
+    """The result of a model on a dataset under a split, all folds: the content of one MLflow run.
 
     ``model``, ``type`` and ``params``, ``costs``, ``per_user`` scores (averages over folds and seeds), ``fold_means``,
     ``seed_means``, the tables ``top_n`` (lists) and ``items`` (counts), ``notes``, ``tuning``, and ``error``: the

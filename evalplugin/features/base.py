@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False, repr=False)
 class Bakeoff:
-    """A bake-off: one value that fills up, and that ``evalplugin.run`` returns. A notebook shows its models.
+    """The bake-off that ``evalplugin.run`` returns.
 
     ``models`` has each model's result, ``comparisons`` one for each dataset and split, ``links`` leads into MLflow,
-    ``plan`` says what was compared by which rules, and ``found`` has what features add, by its type:
-    ``found[DescribedData]``. Reading a field too early raises an AttributeError.
+    ``plan`` has the rules, and ``found`` what features add, by its type. ``to_frame``, ``plot`` and ``to_html`` are
+    those of ``Comparisons``.
     """
 
     workspace: Workspace
@@ -79,7 +79,7 @@ class Bakeoff:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """The findings of the checks in the data and in the results."""
+        """The findings of the checks."""
         return findings_of(self.comparisons, self.result_findings)
 
     @property

@@ -37,7 +37,7 @@ _PLACEHOLDERS = ("train", "users", "history", "candidates", "out", "n", "seed", 
 class Command(Recommender):
     """Lists made by a program: of another Python, R, Java, a container, or a job that is submitted.
 
-    The program reads files and writes one, all in one format. Placeholders of the command:
+    Placeholders of the command are files, all in one format, and numbers:
 
     - {train}: the train data, with the columns user, item, rating and, where there are times, timestamp
     - {users}: the users who get lists (user)
@@ -49,9 +49,8 @@ class Command(Recommender):
     - {n}, {seed}, {fold}: the length of the lists, an integer, the number of the fold from 1; {{word}} is {word}
       itself
 
-    Items that are no candidates, such as those of a user's train data, are left out afterwards. Users without a
-    list score 0. Unknown ids, short lists and missing users are counted. A program that fails, or whose lists break
-    a rule, fails this model alone, with the last lines of its output.
+    Items that are no candidates are left out afterwards. Users without a list score 0. Unknown ids, short lists and
+    missing users are counted. A program that fails, or whose lists break a rule, fails this model alone.
 
     It runs in the folder of the config, without a shell. Files and folders that the command names count as its
     code, and without ``version`` the folder of a program below the config's folder: lists are made again when they
@@ -66,12 +65,12 @@ class Command(Recommender):
         str | Annotated[list[str], Field(min_length=1)],
         Field(
             description="any text, a file, or a command (a list) that prints it; lists are made again when it "
-            "changes. Without it, a program outside a folder of its own is run again each time"
+            "changes. Without it, a program outside of a folder of its own is run each time"
         ),
     ] = ""
     format: Annotated[
         Literal["parquet", "csv"],
-        Field(description="of all files; csv: with a header line, for programs that cannot read Parquet"),
+        Field(description="of all files; csv: with a header line"),
     ] = "parquet"
     notes: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
     lists_new_items: ClassVar[bool] = True

@@ -30,7 +30,7 @@ class ScoreRow(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ListScores:
-    """Scores of lists from any system: ``per_user``, ``means``, ``counts``, and the spread of each metric."""
+    """Scores of lists from any system."""
 
     source: PerUserScores | ScoreTotals
     table: Any = None  # of users' values, where they are kept elsewhere
@@ -54,17 +54,17 @@ class ListScores:
 
     @cached_property
     def per_user(self) -> pd.DataFrame:
-        """One row a user, indexed by raw id, ascending; one float64 column a metric, NaN where undefined."""
+        """One row a user, by raw id ascending; one float64 column a metric, NaN where undefined."""
         return self.table if isinstance(self.source, ScoreTotals) else self.source.to_frame()
 
     @property
     def means(self) -> dict[str, float]:
-        """Each metric's mean over the users it is defined for; metrics of all lists unchanged."""
+        """Each metric's mean over the users it is defined for."""
         return self.source.means
 
     @property
     def counts(self) -> dict[str, Counts]:
-        """For each metric with a value a user: the numbers of users for whom it is defined and undefined."""
+        """For each metric the numbers of users for whom it is defined and undefined."""
         return self.source.counts
 
     @property
@@ -74,13 +74,13 @@ class ListScores:
 
     @cached_property
     def summaries(self) -> dict[str, Summary]:
-        """For each metric with a value a user: spread and quantiles."""
+        """For each metric spread and quantiles."""
         if isinstance(self.source, ScoreTotals):
             return {name: values.summary for name, values in self.source.distributions.items()}
         return {name: Distribution.of(self.source.column(name)).summary for name in self.source.metrics}
 
     def interval(self, metric: str, *, level: float = 0.95, seed: int = 0) -> Interval:
-        """Return the interval of a metric's mean over users: the same for the same scores and seed."""
+        """Return the interval of a metric's mean over users."""
         rng, bounds = generator(seed, "interval", metric), parse(metric).metric.bounds
         if isinstance(self.source, ScoreTotals):
             return distribution_interval(
@@ -91,7 +91,7 @@ class ListScores:
 
     @property
     def rows(self) -> list[ScoreRow]:
-        """A row for each metric, in their order, those of all lists together last."""
+        """A row for each metric, those of all lists together last."""
         rows = []
         for name, mean in self.means.items():
             if name in self.counts:

@@ -72,7 +72,7 @@ class UserMetric(Metric):
 class OverallMetric(Metric):
     """One value for all lists together, from an array of state that is updated block by block.
 
-    A metric that defines ``merge`` can be computed where users are divided over processes or machines.
+    With ``merge`` it can be computed where users are divided over processes or machines.
     """
 
     scope: ClassVar[Literal["user", "overall"]] = "overall"
@@ -86,9 +86,9 @@ class OverallMetric(Metric):
         raise NotImplementedError
 
     def merge(self, a: npt.NDArray[np.generic], b: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
-        """Return the state of the users of both, to the last bit the same in any order; neither is changed.
+        """Return the state of both, to the last bit the same in any order; optional.
 
-        Optional. Sums of floats do not merge exactly.
+        Sums of floats do not merge exactly.
         """
         raise NotImplementedError
 
@@ -156,19 +156,19 @@ def metric(
 def metric(name: str, **stated: Any) -> Callable[[Any], Any]:
     """Return a decorator that registers a dataclass, or a plain function, as the metric ``name``.
 
-    A dataclass declares a metric's properties in class variables, a function in the decorator::
+    A dataclass has its properties as class variables, a function in the decorator::
 
         @metric("first_is_relevant", higher_is_better=True, bounds=(0, 1))
         def first_is_relevant(context, k, *, weight: float = 1.0):
             return context.undefined_without_relevant(weight * context.n_hits(1))
 
     The function takes a ``ScoringContext`` of B users, and k unless the metric has none, and returns float64 (B,),
-    NaN where it is undefined. Its keyword parameters are the metric's. The decorator returns the function itself.
+    NaN where it is undefined. Its keyword parameters are the metric's.
 
     Args:
         name: The name in configs and reports.
-        stated: For a function: ``higher_is_better`` (None: neither is) and ``bounds``, and if need be ``needs``,
-            ``about`` and ``version``; see the class ``Metric``.
+        stated: For a function: ``higher_is_better`` (None: neither) and ``bounds``, if need be ``needs``, ``about``
+            and ``version``.
 
     Raises:
         PluginError: The name breaks the grammar or is taken, or the decorated object is no metric.

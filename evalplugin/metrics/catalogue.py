@@ -20,11 +20,10 @@ _LIMB = 30  # binary digits of each of the two whole numbers that hold a discoun
 class Coverage(OverallMetric):
     """Share of the catalogue that is in the top k of any user.
 
-    coverage@k = distinct items in the top k of all lists / items of the catalogue. One number a model, over all
-    lists. The catalogue holds every item of the data, train and test. Range 0 to 1, higher is better.
+    coverage@k = distinct items in the top k of all lists / items of the catalogue. One number a model. The catalogue
+    is every item of the data, train and test. Range 0 to 1, higher is better.
 
-    Source: Herlocker et al., Evaluating collaborative filtering recommender systems, ACM TOIS 22, 2004; Ge,
-    Delgado-Battenfeld and Jannach, Beyond accuracy, RecSys 2010 (catalogue coverage).
+    Source: Herlocker et al., ACM TOIS 22, 2004; Ge et al., RecSys 2010 (catalogue coverage).
 
     >>> from evalplugin.metrics import evaluate
     >>> evaluate("coverage@2", lists=[["a", "b", "c"], ["b", "a"]], truth=[{"a"}, {"d"}])
@@ -77,11 +76,10 @@ class Gini(_Counting):
     """Inequality of how often the items of the catalogue are listed: 0 all equally, towards 1 always the same few.
 
     gini@k = sum over i of (2 i - I - 1) c_i / (I * sum of c_i), with c_i the number of top k that hold item i, in
-    ascending order, and I the items of the catalogue, unlisted ones included. One number a model, over all lists.
-    Undefined (NaN) without a list. Range 0 to 1, lower is better.
+    ascending order, and I the items of the catalogue. One number a model. Undefined (NaN) without a list. Range 0 to
+    1, lower is better.
 
-    Source: Gini, Variabilità e mutabilità, 1912; for recommenders Fleder and Hosanagar, Blockbuster culture's next
-    rise or fall, Management Science 55, 2009.
+    Source: Gini, Variabilità e mutabilità, 1912; for recommenders Fleder and Hosanagar, Management Science 55, 2009.
 
     >>> from evalplugin.metrics import evaluate
     >>> evaluate("gini@1", lists=[["a"], ["a"]], truth=[{"a"}, {"b"}], catalogue="abcd")
@@ -105,12 +103,11 @@ class ExposureGini(SummedMetric):
     """Inequality of the items' exposure, where a listing counts more the higher it is in its list.
 
     exposure_gini@k = sum over i of (2 i - I - 1) e_i / (I * sum of e_i), with e_i the exposure of an item, in
-    ascending order: the sum of 1 / log2(rank + 1) over the lists that hold it in the top k. I is the number of
-    items of the catalogue, unlisted ones included. At k = 1 it is ``gini``. One number a model, over all lists.
-    Undefined (NaN) without a list. Range 0 to 1, lower is better.
+    ascending order: the sum of 1 / log2(rank + 1) over the lists that hold it in the top k. I is the number of items
+    of the catalogue. At k = 1 it is ``gini``. One number a model. Undefined (NaN) without a list. Range 0 to 1, lower
+    is better.
 
-    Source: Diaz et al., Evaluating stochastic rankings with expected exposure, CIKM 2020 (exposure); Raj and Ekstrand,
-    Measuring fairness in ranked results, SIGIR 2022; LensKit's ExposureGini, with the weights
+    Source: Diaz et al., CIKM 2020 (exposure); Raj and Ekstrand, SIGIR 2022; LensKit's ExposureGini with
     LogRankWeight(offset=1).
 
     >>> from evalplugin.metrics import evaluate
@@ -152,12 +149,11 @@ class ExposureGini(SummedMetric):
 class Entropy(_Counting):
     """Entropy, in bits, of the items at all positions of all lists: the higher, the more evenly items are listed.
 
-    entropy@k = -sum of p_i log2 p_i, with p_i the share of the positions of all top k that hold item i. One number
-    a model, over all lists. Undefined (NaN) without a list. From 0 (always one item) to log2 of the catalogue's
-    size (all items equally), higher is better.
+    entropy@k = -sum of p_i log2 p_i, with p_i the share of the positions of all top k that hold item i. One number a
+    model. Undefined (NaN) without a list. From 0 (always one item) to log2 of the catalogue's size (all items
+    equally), higher is better.
 
-    Source: Shannon, A mathematical theory of communication, 1948; for recommenders Adomavicius and Kwon, Improving
-    aggregate recommendation diversity, IEEE TKDE 24, 2012.
+    Source: Shannon, 1948; for recommenders Adomavicius and Kwon, IEEE TKDE 24, 2012.
 
     >>> from evalplugin.metrics import evaluate
     >>> evaluate("entropy@2", lists=[["a", "b"], ["c", "d"]], truth=[{"a"}, {"b"}])
@@ -181,12 +177,9 @@ class Personalization(_Counting):
 
     personalization@k = 1 - mean over the positions of all top k of (other lists with its item / other lists) = 1 -
     sum of c (c - 1) / ((L - 1) * sum of c), with c the number of lists that hold an item and L the number of lists
-    that are not empty. For lists of equal length it is 1 - mean over the pairs of lists of (items in both /
-    length). One number a model, over all lists. Undefined (NaN) with fewer than
-    two lists. Range 0 to 1, higher is better.
+    that are not empty. One number a model. Undefined (NaN) with fewer than two lists. Range 0 to 1, higher is better.
 
-    Source: Zhou et al., Solving the apparent diversity-accuracy dilemma of recommender systems, PNAS 107, 2010
-    (inter-user diversity by Hamming distance).
+    Source: Zhou et al., PNAS 107, 2010 (inter-user diversity by Hamming distance).
 
     >>> from evalplugin.metrics import evaluate
     >>> evaluate("personalization@2", lists=[["a", "b"], ["a", "c"], ["d", "e"]], truth=[{"a"}] * 3)

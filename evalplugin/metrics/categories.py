@@ -51,11 +51,11 @@ class Calibration(_CategoryMetric):
     calibration@k = sum over categories c of p(c) ln(p(c) / q'(c)), with p(c) the mean over the items of the user's
     train data of the item's share in c, q(c) the same of the items in the top k, and q' = (1 - smoothing) q +
     smoothing p (the Kullback-Leibler divergence in nats). An item of several categories has an equal share in each;
-    items without a category do not count; ratings do not weigh. A list with none of the user's categories has the
-    highest value, -ln(smoothing). Undefined (NaN) for a user without a list or without a categorised item in the
-    train data. From 0 up, lower is better.
+    items without one, and ratings, do not count. A list with none of the user's categories has the highest value,
+    -ln(smoothing). Undefined (NaN) for a user without a list or without a categorised item in the train data. From 0
+    up, lower is better.
 
-    Source: Steck, Calibrated recommendations, RecSys 2018 (C_KL, with alpha 0.01).
+    Source: Steck, RecSys 2018 (C_KL, with alpha 0.01).
 
     >>> from evalplugin.metrics import evaluate
     >>> attributes = {"category": {"a": "Action", "b": "Comedy", "c": "Action|Comedy"}}
@@ -100,8 +100,7 @@ class CategoryCoverage(_CategoryMetric):
     category_coverage@k = different categories of the items in the top k / different categories of the catalogue. An
     item may have several or none. Undefined (NaN) for a user without a list. Range 0 to 1, higher is better.
 
-    Source: Zhai, Cohen and Lafferty, Beyond independent relevance, SIGIR 2003 (subtopic recall), with the
-    categories of the catalogue as subtopics.
+    Source: Zhai et al., SIGIR 2003 (subtopic recall), with the categories of the catalogue as subtopics.
 
     >>> from evalplugin.metrics import evaluate
     >>> attributes = {"category": {"a": "Action", "b": "Comedy|Drama", "c": "Drama|War", "d": None}}
@@ -130,8 +129,7 @@ class CategoryEntropy(_CategoryMetric):
     the item's share in c. Shares are those of ``calibration``; 0 where no item has a category. Undefined (NaN) for
     a user without a list. From 0 (one category) to log2 of their number, higher is better.
 
-    Source: Shannon, A mathematical theory of communication, 1948; of attributes of items in Di Noia et al., An
-    analysis of users' propensity toward diversity in recommendations, RecSys 2014.
+    Source: Shannon, 1948; of attributes of items in Di Noia et al., RecSys 2014.
 
     >>> from evalplugin.metrics import evaluate
     >>> attributes = {"category": {"a": "Action", "b": "Comedy|Drama", "c": "Action"}}

@@ -34,11 +34,10 @@ class RankedItems:
 class ScoringContext:
     """A block of B users with lists of length N, and their truth.
 
-    ``item`` (B, N): codes of the lists, ``NO_ITEM`` behind the end. ``truth_indptr`` (B + 1,): where each user's truth
-    starts in ``truth_item``, ``truth_rating`` and ``truth_relevant`` (t,). ``n_items``: size of the catalogue. Where
-    they are known, ``predictions`` (t,) of the truth, ``train``, ``user`` (B,) codes and ``n_candidates`` (B,).
-    A metric may read the dense views ``relevant``, ``gain`` and ``listed``, or be faster with the few listed items that
-    are in the truth: ``matches``, ``n_hits``, ``total``.
+    ``item`` (B, N): codes of the lists, ``NO_ITEM`` behind the end. ``truth_indptr`` (B + 1,): where each user's
+    truth starts in ``truth_item``, ``truth_rating`` and ``truth_relevant`` (t,). ``n_items``: size of the catalogue.
+    Where they are known, ``predictions`` (t,) of the truth, ``train``, ``user`` (B,) codes and ``n_candidates`` (B,).
+    ``relevant``, ``gain`` and ``listed`` are dense; ``matches``, ``n_hits`` and ``total`` are faster.
     """
 
     item: Codes  # (B, N) the lists: codes into the catalogue, NO_ITEM behind the end of a short list
@@ -159,7 +158,7 @@ class ScoringContext:
 
     @cached_property
     def n_relevant_in_pool(self) -> Ints:
-        """Number of each user's relevant items that are candidates, which is all of them without a pool: int64 (B,)."""
+        """Number of each user's relevant items in the pool, without one of all: int64 (B,)."""
         if self.pool is None or self.user is None:
             return self.n_relevant
         entries, row = row_entries(self.pool.indptr, self.user)

@@ -55,8 +55,8 @@ def spearman(context: ScoringContext) -> Floats:
     a user with fewer than two truth items or with equal ratings for all of them, and for all users where a
     model predicts no ratings. Range -1 to 1, higher is better.
 
-    Source: Spearman, The proof and measurement of association between two things, 1904; Herlocker et al.,
-    Evaluating collaborative filtering recommender systems, ACM TOIS 22, 2004.
+    Source: Spearman, The proof and measurement of association between two things, 1904; Herlocker et al., ACM TOIS
+    22, 2004.
 
     >>> from evalplugin.metrics import evaluate
     >>> predictions = [{"a": 9.0, "b": 3.0, "c": 5.0}]
@@ -79,7 +79,7 @@ def kendall(context: ScoringContext) -> Floats:
     Undefined (NaN) for a user with fewer than two truth items or with equal ratings for all of them, and for
     all users where a model predicts no ratings. Range -1 to 1, higher is better.
 
-    Source: Kendall, The treatment of ties in ranking problems, Biometrika 33, 1945.
+    Source: Kendall, Biometrika 33, 1945.
 
     >>> from evalplugin.metrics import evaluate
     >>> predictions = [{"a": 9.0, "b": 3.0, "c": 5.0, "d": 2.0}]
@@ -105,13 +105,11 @@ def concordant_pairs(
     """Share of the pairs with different ratings that the predicted ratings order the same way.
 
     concordant_pairs = (concordant pairs + pairs with equal predictions / 2) / pairs with different ratings.
-    ``ties=wrong`` gives a pair with equal predictions nothing, as surprise's FCP does (which also pools the
-    pairs of all users). Chance gives 0.5. It takes no k. Undefined (NaN) for a user with fewer than
-    two truth items or with equal ratings for all of them, and for all users where a model predicts no ratings.
-    Range 0 to 1, higher is better.
+    ``ties=wrong`` gives a pair with equal predictions nothing, as surprise's FCP (which pools the pairs of all
+    users). Chance gives 0.5. It takes no k. Undefined (NaN) for a user with fewer than two truth items or with equal
+    ratings for all of them, and for all users where a model predicts no ratings. Range 0 to 1, higher is better.
 
-    Source: Koren and Sill, OrdRec: an ordinal model for predicting personalized item rating distributions,
-    RecSys 2011 (FCP).
+    Source: Koren and Sill, RecSys 2011 (FCP).
 
     >>> from evalplugin.metrics import evaluate
     >>> predictions = [{"a": 9.0, "b": 3.0, "c": 3.0}]

@@ -22,20 +22,18 @@ _LARGEST_EXPONENT = 1000.0  # 2^1000 is near the largest float64
 class DCG(UserMetric):
     """Gain of the top k, discounted by rank.
 
-    dcg@k = sum over ranks up to k of gain(rating) / discount(rank). The gain of an item that is not in the
-    truth is 0; the rating of one that is counts whatever the relevance threshold.
+    dcg@k = sum over ranks up to k of gain(rating) / discount(rank). The gain of an item outside of the truth is 0; a
+    rating counts whatever the relevance threshold.
 
-    ``gain``: ``linear``, the rating; ``exp2``, 2^rating - 1; ``binary``, 1 where relevant. Negative ratings are an
-    error with the first two. ``discount``: ``log2``, log2(rank + 1); ``log``, max(1, log of rank to ``base``), so
-    ranks 1 to base are not discounted; ``halflife``, 2^((rank - 1) / (alpha - 1)), half the gain at rank ``alpha``;
-    ``ln``, the natural log(rank + 1).
+    ``gain``: ``linear``, the rating; ``exp2``, 2^rating - 1; ``binary``, 1 where relevant. The first two refuse
+    negative ratings. ``discount``: ``log2``, log2(rank + 1); ``log``, max(1, log of rank to ``base``), so ranks 1 to
+    base are not discounted; ``halflife``, 2^((rank - 1) / (alpha - 1)), half the gain at rank ``alpha``; ``ln``, the
+    natural log(rank + 1).
 
     Undefined (NaN) for a user without a relevant item. From 0 up, higher is better; compare it between models only.
 
-    Source: Järvelin and Kekäläinen, Cumulated gain-based evaluation of IR techniques, ACM TOIS 20, 2002
-    (``discount=log``); Burges et al., Learning to rank using gradient descent, ICML 2005 (``log2``,
-    ``exp2``); Breese, Heckerman and Kadie, Empirical analysis of predictive algorithms for collaborative
-    filtering, UAI 1998 (``halflife``).
+    Source: Järvelin and Kekäläinen, ACM TOIS 20, 2002 (``discount=log``); Burges et al., ICML 2005 (``log2``,
+    ``exp2``); Breese et al., UAI 1998 (``halflife``).
 
     >>> from evalplugin.metrics import evaluate
     >>> rated = {"a": 4.0, "b": 3.0, "c": 0.0, "d": 5.0}
@@ -124,24 +122,20 @@ class DCG(UserMetric):
 class NDCG(DCG):
     """Discounted gain of the top k, divided by that of the best possible list.
 
-    ndcg@k = dcg@k / dcg@k of the user's truth, highest rating first. Parameters are those of ``dcg``; list and best
-    list are cut alike. ``ideal=listed`` favours short lists; ``ideal=k`` needs gain=binary. Undefined (NaN) for a
-    user without a relevant item, and where the gain of the best list is 0. Range 0 to 1, higher is better.
+    ndcg@k = dcg@k / dcg@k of the user's truth, highest rating first. List and best list are cut alike.
+    ``ideal=listed`` favours short lists; ``ideal=k`` needs gain=binary. Undefined (NaN) for a user without a relevant
+    item, and where the gain of the best list is 0. Range 0 to 1, higher is better.
 
     With ``propensity=popularity`` the gain of an item is w gain(rating), in the best list too, with w as of
-    ``recall``. Weights correct the comparison of models, not the level, as both lists have observed items alone.
+    ``recall``. Weights correct the comparison of models, not the level.
 
-    Source: Järvelin and Kekäläinen, Cumulated gain-based evaluation of IR techniques, ACM TOIS 20, 2002;
-    variants as for ``dcg``; weighted: Jain, Prabhu and Varma, Extreme multi-label loss functions for recommendation,
-    tagging, ranking and other missing label applications, KDD 2016; Yang et al., Unbiased offline recommender
-    evaluation for missing-not-at-random implicit feedback, RecSys 2018.
+    Source: Järvelin and Kekäläinen, ACM TOIS 20, 2002; variants as for ``dcg``; weighted: Jain et al., KDD 2016; Yang
+    et al., RecSys 2018.
 
     >>> from evalplugin.metrics import evaluate
     >>> truth = [{"a": 5.0, "b": 2.5}]
     >>> evaluate("ndcg(discount=halflife, alpha=2)", lists=[["b", "a"]], truth=truth)
     [0.8]
-    >>> evaluate("ndcg@2", lists=[["a", "b"]], truth=truth)
-    [1.0]
     >>> train = [{"a"}, {"a"}, {"a"}, {"a", "b"}]  # weights: 1 / 4 of a, 1 of b
     >>> evaluate("ndcg(propensity=popularity, power=1)@1", lists=[["a"]], truth=truth, train=train)
     [0.5]

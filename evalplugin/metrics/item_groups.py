@@ -99,13 +99,13 @@ class PopularityParity(ItemGroupMetric):
     """Inequality of the rates at which items of each group are listed: 0 where all groups have the same.
 
     popularity_parity@k = standard deviation / mean over groups g of P(g), with P(g) = listings of items of g in the
-    top k / pairs of a user and an item of g that is not in the user's train data, over all users with a list; items
-    of a user's train data do not count where they are listed. Groups are those of ``popularity_opportunity``. One
-    number a model. Undefined (NaN) where a group is empty or has no pair, with one group, and where no item of any
-    is listed. From 0 to the root of the number of groups less 1, lower is better.
+    top k / pairs of a user and an item of g that is not in the user's train data, over all users with a list; listed
+    items of the user's train data do not count. Groups are those of ``popularity_opportunity``. One number a model.
+    Undefined (NaN) where a group is empty or has no pair, with one group, and where no item of any is listed. From 0
+    to the root of the number of groups less 1, lower is better.
 
-    Source: Zhu, Wang and Caverlee, Measuring and mitigating item under-recommendation bias in personalized ranking
-    systems, SIGIR 2020 (ranking-based statistical parity, RSP); the PopRSP of Elliot, for groups by popularity.
+    Source: Zhu et al., SIGIR 2020 (ranking-based statistical parity, RSP); the PopRSP of Elliot, for groups by
+    popularity.
 
     >>> from evalplugin.metrics import evaluate
     >>> train = [{"a"}, {"a"}, {"a"}, {"b"}]  # the head is a and b, the tail c and d
@@ -130,15 +130,15 @@ class PopularityParity(ItemGroupMetric):
 class PopularityOpportunity(ItemGroupMetric):
     """Inequality of the rates at which relevant items of each group are found: 0 where all groups have the same.
 
-    popularity_opportunity@k = standard deviation / mean over groups g of P(g), with P(g) = hits in the top k that
-    are of g / relevant items of g, over all users: the recall of a group of items. Groups are the head and the long
-    tail, as in ``aplt``; with ``groups=ATTRIBUTE`` those of an attribute of the items, where an item of several is
-    in each, and one of none counts nowhere. The deviation is divided by the number of groups. One number a model.
-    Undefined (NaN) where a group is empty or has no relevant item, with one group, and without a hit. From 0 to the
-    root of the number of groups less 1, lower is better.
+    popularity_opportunity@k = standard deviation / mean over groups g of P(g), with P(g) = hits in the top k that are
+    of g / relevant items of g, over all users: the recall of a group of items. Groups are the head and the long tail,
+    as in ``aplt``, or with ``groups=ATTRIBUTE`` those of an attribute of the items, where an item may be in several
+    or none. The deviation is divided by the number of groups. One number a model. Undefined (NaN) where a group is
+    empty or has no relevant item, with one group, and without a hit. From 0 to the root of the number of groups less
+    1, lower is better.
 
-    Source: Zhu, Wang and Caverlee, Measuring and mitigating item under-recommendation bias in personalized ranking
-    systems, SIGIR 2020 (ranking-based equal opportunity, REO); the PopREO of Elliot, for groups by popularity.
+    Source: Zhu et al., SIGIR 2020 (ranking-based equal opportunity, REO); the PopREO of Elliot, for groups by
+    popularity.
 
     >>> from evalplugin.metrics import evaluate
     >>> train = [{"a"}, {"a"}, {"a"}, {"b"}]  # the head is a and b, the tail c and d

@@ -57,14 +57,12 @@ class _OfProbabilities:
 class GAUC(SummedMetric):
     """Probability that a user's relevant pair has a higher prediction than another, weighted by the user's pairs.
 
-    gauc = sum over users of n AUC / sum over users of n, with n the number of the user's judged pairs (the items of
-    the truth) and AUC = pairs of a relevant and a non-relevant item of the truth that predictions order rightly /
-    all such pairs, where equal predictions count half. A user without a relevant or without a non-relevant item
-    counts nowhere. One number a model. It takes no k. Undefined (NaN) where no user has both, and where a model
-    predicts nothing. Range 0 to 1, chance 0.5, higher is better.
+    gauc = sum over users of n AUC / sum over users of n, with n the number of items of the user's truth and AUC =
+    pairs of a relevant and a non-relevant one that predictions order rightly / all such pairs, where equal
+    predictions count half. A user without such a pair does not count. One number a model. It takes no k. Undefined
+    (NaN) where no user has one, and where a model predicts nothing. Range 0 to 1, chance 0.5, higher is better.
 
-    Source: Zhu et al., Optimized cost per click in Taobao display advertising, KDD 2017. RecBole's GAUC weighs a
-    user's AUC by the relevant pairs alone.
+    Source: Zhu et al., KDD 2017. RecBole's GAUC weighs a user by the relevant items alone.
 
     >>> from evalplugin.metrics import evaluate
     >>> truth, predictions = [{"a": 1, "b": 0}, {"a": 0, "b": 1, "c": 0}], [{"a": 3, "b": 1}, {"a": 4, "b": 3, "c": 2}]
@@ -106,9 +104,9 @@ class LogLoss(_OfProbabilities, RatingLoss):
     """Negative logarithm of the probability that the model gave to what is true of a judged pair.
 
     logloss = mean over the user's truth of -ln p where relevant, -ln (1 - p) elsewhere, with p the predicted
-    probability; one value a user. ``pooled=true``: one number a model, the mean over the truth of all users, as of
-    ``rmse``. p is kept from 2^-52 to 1 - 2^-52. It takes no k, and needs ratings from 0 to 1. Undefined (NaN) for a
-    user without truth, and for all users where a model predicts nothing. From 0 up, lower is better.
+    probability; one value a user. ``pooled=true``: as of ``rmse``. p is kept from 2^-52 to 1 - 2^-52. It takes no k,
+    and needs ratings from 0 to 1. Undefined (NaN) for a user without truth, and for all users where a model predicts
+    nothing. From 0 up, lower is better.
 
     Source: Good, Rational decisions, 1952; scikit-learn's log_loss and RecBole's LogLoss.
 
@@ -132,13 +130,12 @@ class LogLoss(_OfProbabilities, RatingLoss):
 class ECE(_OfProbabilities, SummedMetric):
     """Difference between predicted probabilities and the share of relevant pairs: whether probabilities can be trusted.
 
-    ece = sum over bins of |relevant pairs - sum of their predicted probabilities| / all pairs, with the judged
-    pairs (the items of the truth of all users) divided into ``bins`` of equal width by predicted probability; a
-    probability on a boundary is in the lower bin. One number a model. It takes no k, and needs ratings from 0 to 1.
-    Undefined (NaN) without truth, and where a model predicts nothing. Range 0 to 1, lower is better.
+    ece = sum over bins of |relevant pairs - sum of their predicted probabilities| / all pairs, with the judged pairs
+    (the truth of all users) in ``bins`` of equal width by predicted probability, a boundary in the lower bin. One
+    number a model. It takes no k, and needs ratings from 0 to 1. Undefined (NaN) without truth, and where a model
+    predicts nothing. Range 0 to 1, lower is better.
 
-    Source: Naeini, Cooper and Hauskrecht, Obtaining well calibrated probabilities using Bayesian binning, AAAI 2015;
-    Guo et al., On calibration of modern neural networks, ICML 2017 (15 bins).
+    Source: Naeini et al., AAAI 2015; Guo et al., ICML 2017 (15 bins).
 
     >>> from evalplugin.metrics import evaluate
     >>> truth, predictions = [{"a": 1, "b": 0, "c": 1, "d": 1}], [{"a": 0.75, "b": 0.75, "c": 0.25, "d": 0.25}]

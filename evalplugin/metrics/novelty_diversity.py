@@ -28,8 +28,8 @@ def novelty(context: ScoringContext, k: int) -> Floats:
     data). An item without train data counts as one user's. Undefined (NaN) for a user without a list. From 0 up,
     higher is better.
 
-    Source: Zhou et al., Solving the apparent diversity-accuracy dilemma of recommender systems, PNAS 107, 2010
-    (self-information); Castells, Hurley and Vargas, Novelty and diversity in recommender systems, 2015.
+    Source: Zhou et al., PNAS 107, 2010 (self-information); Castells et al., Novelty and diversity in recommender
+    systems, 2015.
 
     >>> from evalplugin.metrics import evaluate
     >>> train = [{"a", "b"}, {"a"}, {"a"}, {"a", "c"}]
@@ -47,9 +47,8 @@ def popularity(context: ScoringContext, k: int) -> Floats:
     popularity@k = mean over the items in the top k of the users with the item in the train data. Undefined (NaN)
     for a user without a list. From 0 up; neither direction is better by itself.
 
-    Source: Yin et al., Challenging the long tail recommendation, PVLDB 5, 2012 (average recommendation
-    popularity); the ARP of Abdollahpouri, Burke and Mobasher, Managing popularity bias in recommender systems with
-    personalized re-ranking, FLAIRS 2019.
+    Source: Yin et al., PVLDB 5, 2012 (average recommendation popularity); the ARP of Abdollahpouri et al., FLAIRS
+    2019.
 
     >>> from evalplugin.metrics import evaluate
     >>> train = [{"a", "b"}, {"a"}, {"a"}, {"a", "c"}]
@@ -65,12 +64,10 @@ def aplt(context: ScoringContext, k: int, *, tail: TailShare = 0.8) -> Floats:
     """Share of the listed items that are from the long tail.
 
     aplt@k = items in the top k from the long tail / items in the top k. The long tail is every item outside of the
-    head: the fewest most popular items that hold the share ``tail`` of the train interactions, where equally
-    popular items are all in the head or all in the tail. Undefined (NaN) for a user without a list. Range 0 to 1,
-    higher is better.
+    head: the fewest most popular items that hold the share ``tail`` of the train interactions, without parting
+    equally popular ones. Undefined (NaN) for a user without a list. Range 0 to 1, higher is better.
 
-    Source: Abdollahpouri, Burke and Mobasher, Managing popularity bias in recommender systems with personalized
-    re-ranking, FLAIRS 2019 (average percentage of long tail items).
+    Source: Abdollahpouri et al., FLAIRS 2019 (average percentage of long tail items).
 
     >>> from evalplugin.metrics import evaluate
     >>> train = [{"a", "b"}, {"a", "b"}, {"a"}, {"a", "c"}]  # popularity: a 4, b 2, c 1; the head is a and b
@@ -88,8 +85,7 @@ def aclt(context: ScoringContext, k: int, *, tail: TailShare = 0.8) -> Floats:
     aclt@k = items in the top k from the long tail, which is that of ``aplt``. Undefined (NaN) for a user without a
     list. From 0 to k, higher is better.
 
-    Source: Abdollahpouri, Burke and Mobasher, Managing popularity bias in recommender systems with personalized
-    re-ranking, FLAIRS 2019 (average coverage of long tail items, as its formula has it).
+    Source: Abdollahpouri et al., FLAIRS 2019 (average coverage of long tail items, as its formula has it).
 
     >>> from evalplugin.metrics import evaluate
     >>> train = [{"a", "b"}, {"a", "b"}, {"a"}, {"a", "c"}]  # popularity: a 4, b 2, c 1; the head is a and b
@@ -105,13 +101,12 @@ def aclt(context: ScoringContext, k: int, *, tail: TailShare = 0.8) -> Floats:
 def diversity(context: ScoringContext, k: int) -> Floats:
     """Dissimilarity of the listed items: 1 less their mean pairwise similarity.
 
-    diversity@k = 1 - mean over the pairs of items in the top k of cosine(users of the one, users of the other),
-    where the cosine is users with both in the train data / sqrt(users with the one * users with the other), 0 for
-    an item without train data; ratings do not count. Undefined (NaN) for a user with fewer than two items in the
-    top k. Range 0 to 1, higher is better.
+    diversity@k = 1 - mean over the pairs of items in the top k of cosine(users of the one, users of the other), where
+    the cosine is users with both in the train data / sqrt(users with the one * users with the other), 0 without train
+    data. Undefined (NaN) for a user with fewer than two items in the top k. Range 0 to 1, higher is better.
 
-    Source: Ziegler et al., Improving recommendation lists through topic diversification, WWW 2005 (intra-list
-    similarity); with item vectors as in Zhang et al., Auralist, WSDM 2012.
+    Source: Ziegler et al., WWW 2005 (intra-list similarity); with item vectors as in Zhang et al., Auralist, WSDM
+    2012.
 
     >>> from evalplugin.metrics import evaluate
     >>> train = [{"a", "b"}, {"a", "b"}, {"c"}, {"c", "d"}]
@@ -148,13 +143,12 @@ def _sums_of_cosines(train: TrainData, item: Codes) -> Floats:
 def serendipity(context: ScoringContext, k: int) -> Floats:
     """Share of the top k that is relevant and would not be in the user's list of popular items.
 
-    serendipity@k = hits in the top k that are not expected / k. Expected are the items that the popularity
-    baseline would list: those not in the user's train data for which fewer than k other such items are more popular
-    (equally popular items share a rank). An item of the user's train data is not expected. Undefined
-    (NaN) for a user without a relevant item. Range 0 to 1, higher is better.
+    serendipity@k = hits in the top k that are not expected / k. Expected are the items that popularity would list:
+    those not in the user's train data for which fewer than k other such items are more popular. Undefined (NaN) for a
+    user without a relevant item. Range 0 to 1, higher is better.
 
-    Source: Murakami, Mori and Orihara, Metrics for evaluating the serendipity of recommendation lists, 2008; Ge,
-    Delgado-Battenfeld and Jannach, Beyond accuracy, RecSys 2010 (with popularity as the primitive method).
+    Source: Murakami et al., Metrics for evaluating the serendipity of recommendation lists, 2008; Ge et al., RecSys
+    2010 (with popularity as the primitive method).
 
     >>> from evalplugin.metrics import evaluate
     >>> train = [{"a"}, {"a", "b"}, {"a", "b"}, {"c"}]

@@ -28,7 +28,7 @@ def precision(
     precision@k = hits in the top k / k, however short the list is; ``denominator=listed`` (0 for an empty list)
     favours short lists. Undefined (NaN) for a user without a relevant item. Range 0 to 1, higher is better.
 
-    Source: Manning, Raghavan and Schütze, Introduction to Information Retrieval, 2008, section 8.4.
+    Source: Manning et al., Introduction to Information Retrieval, 2008, section 8.4.
 
     >>> from evalplugin.metrics import evaluate
     >>> evaluate("precision@2", lists=[["a", "b"], ["d", "e"]], truth=[{"a"}, {"d", "e"}])
@@ -46,14 +46,12 @@ class Recall(UserMetric):
     recall@k = hits in the top k / relevant items. With ``denominator=min`` a perfect top k is 1. Undefined (NaN)
     for a user without a relevant item. Range 0 to 1, higher is better.
 
-    With ``propensity=popularity`` it estimates, from a log in which popular items are observed more often, the
-    recall over all items that the user finds relevant: recall@k = sum over the hits of w / sum over the relevant
-    items of w, with w = 1 / (users with the item in the train data)^power, self-normalised inverse propensity. An
-    item without train data counts as one user's. ``power`` 0 is the plain recall.
+    With ``propensity=popularity`` it estimates, from a log in which popular items are observed more often, the recall
+    over all items that the user finds relevant (self-normalised inverse propensity): recall@k = sum over the hits of
+    w / sum over the relevant items of w, with w = 1 / (users with the item in the train data, at least 1)^power.
 
-    Source: Manning, Raghavan and Schütze, Introduction to Information Retrieval, 2008, section 8.3; weighted: Steck,
-    Item popularity and recommendation accuracy, RecSys 2011; Schnabel et al., Recommendations as treatments, ICML 2016;
-    Yang et al., Unbiased offline recommender evaluation for missing-not-at-random implicit feedback, RecSys 2018.
+    Source: Manning et al., Introduction to Information Retrieval, 2008, section 8.3; weighted: Steck, RecSys 2011;
+    Schnabel et al., ICML 2016; Yang et al., RecSys 2018.
 
     >>> from evalplugin.metrics import evaluate
     >>> evaluate("recall@2", lists=[["a", "b", "c"]], truth=[{"a", "c", "d", "e"}])
@@ -113,7 +111,7 @@ def hit(context: ScoringContext, k: int) -> Floats:
     hit@k = 1 with at least one hit in the top k, else 0; the mean is the hit rate (TREC: success). Undefined
     (NaN) for a user without a relevant item. Range 0 to 1, higher is better.
 
-    Source: Deshpande and Karypis, Item-based top-N recommendation algorithms, ACM TOIS 22, 2004.
+    Source: Deshpande and Karypis, ACM TOIS 22, 2004.
 
     >>> from evalplugin.metrics import evaluate
     >>> evaluate("hit@2", lists=[["a", "b", "c"], ["a", "b", "c"]], truth=[{"b", "c"}, {"c"}])
@@ -129,8 +127,8 @@ def r_precision(context: ScoringContext) -> Floats:
     r_precision = hits in the top R / R. It takes no k; where the list is shorter than R, the positions
     behind its end are misses. Undefined (NaN) for a user without a relevant item. Range 0 to 1, higher is better.
 
-    Source: Buckley and Voorhees, Retrieval system evaluation, in TREC: Experiment and Evaluation in
-    Information Retrieval, 2005; trec_eval's Rprec.
+    Source: Buckley and Voorhees, Retrieval system evaluation, in TREC: Experiment and Evaluation in Information
+    Retrieval, 2005; trec_eval's Rprec.
 
     >>> from evalplugin.metrics import evaluate
     >>> evaluate("r_precision", lists=[["a", "b", "c"]], truth=[{"a", "c"}])
@@ -145,14 +143,12 @@ def r_precision(context: ScoringContext) -> Floats:
 def pool_recall(context: ScoringContext) -> Floats:
     """Share of the user's relevant items that is in the pool of given candidates.
 
-    pool_recall = relevant items in the user's pool / relevant items: the ceiling that the stage before leaves for the
-    recall of any model, and so the same for all models. It is 0 for a user without a pool. It takes no k, and needs
-    ``recommend: {candidates: given}``. Undefined (NaN) for a user without a relevant item. Range 0 to 1,
-    higher is better.
+    pool_recall = relevant items in the user's pool / relevant items: the ceiling of the recall of any model. It is 0
+    for a user without a pool. It takes no k, and needs ``recommend: {candidates: given}``. Undefined (NaN) for a user
+    without a relevant item. Range 0 to 1, higher is better.
 
-    Source: recall (Manning, Raghavan and Schütze, Introduction to Information Retrieval, 2008, section 8.3) of the
-    candidates; Covington, Adams and Sargin, Deep Neural Networks for YouTube Recommendations, RecSys 2016, for the two
-    stages.
+    Source: recall (Manning et al., Introduction to Information Retrieval, 2008, section 8.3) of the candidates;
+    Covington et al., RecSys 2016, for the two stages.
 
     >>> from evalplugin.metrics import evaluate
     >>> truth, pool = [{"a", "b", "c"}, {"a"}], [{"a", "b", "x"}, {"y"}]

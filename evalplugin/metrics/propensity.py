@@ -12,9 +12,7 @@ if TYPE_CHECKING:
 
 Propensity: TypeAlias = Annotated[
     Literal["equal", "popularity"],
-    Field(
-        description="Chance that a relevant item is observed; popularity: proportional to popularity^power"
-    ),
+    Field(description="Chance that a relevant item is observed: equal, or as popularity^power"),
 ]
 Power: TypeAlias = Annotated[
     float | None, Field(ge=0, le=10, description="Power of the popularity, with propensity=popularity")

@@ -25,9 +25,7 @@ class RatingLoss(UserMetric, SummedMetric):
     needs: ClassVar[tuple[Need, ...]] = ("predictions",)
     takes_k = False
 
-    pooled: Annotated[
-        bool, Field(description="one error over the ratings of all users, instead of one for each user")
-    ] = False
+    pooled: Annotated[bool, Field(description="one number over all users, instead of one each")] = False
 
     def __post_init__(self) -> None:
         """Set the scope, which depends on ``pooled``."""
@@ -76,13 +74,12 @@ class RatingLoss(UserMetric, SummedMetric):
 class RMSE(RatingLoss):
     """Root of the mean squared error of the ratings predicted for the truth.
 
-    rmse = sqrt(mean over the user's truth of (predicted - rating)^2), one value a user. ``pooled=true``: sqrt(mean
-    over the truth of all users of (predicted - rating)^2), one number a model, as in most papers and
-    surprise.accuracy; without an interval or a test, and with folds the mean of their errors. It takes no k.
-    Undefined (NaN) for a user without truth, and for all users where a model predicts no ratings. From 0 up, lower
-    is better.
+    rmse = sqrt(mean over the user's truth of (predicted - rating)^2), one value a user. ``pooled=true``: the same
+    over the truth of all users, one number a model, as in most papers and surprise.accuracy; without an interval or a
+    test, and with folds the mean of their errors. It takes no k. Undefined (NaN) for a user without truth, and for
+    all users where a model predicts no ratings. From 0 up, lower is better.
 
-    Source: Herlocker et al., Evaluating collaborative filtering recommender systems, ACM TOIS 22, 2004.
+    Source: Herlocker et al., ACM TOIS 22, 2004.
 
     >>> from evalplugin.metrics import evaluate
     >>> truth, predictions = [{"a": 4.0, "b": 2.0}, {"a": 1.0}], [{"a": 3.0, "b": 2.0}, {"a": 3.0}]
@@ -106,18 +103,16 @@ class RMSE(RatingLoss):
 class MAE(RatingLoss):
     """Mean absolute error of the ratings predicted for the truth.
 
-    mae = mean over the user's truth of |predicted - rating|, one value a user. ``pooled=true``: one number a model,
-    the mean over the truth of all users, as of ``rmse``. It takes no k. Undefined (NaN) for a user without truth,
-    and for all users where a model predicts no ratings. From 0 up, lower is better.
+    mae = mean over the user's truth of |predicted - rating|, one value a user. ``pooled=true``: as of ``rmse``. It
+    takes no k. Undefined (NaN) for a user without truth, and for all users where a model predicts no ratings. From 0
+    up, lower is better.
 
-    Source: Herlocker et al., Evaluating collaborative filtering recommender systems, ACM TOIS 22, 2004.
+    Source: Herlocker et al., ACM TOIS 22, 2004.
 
     >>> from evalplugin.metrics import evaluate
     >>> truth, predictions = [{"a": 4.0, "b": 2.0}, {"a": 1.0}], [{"a": 3.0, "b": 2.0}, {"a": 3.0}]
     >>> evaluate("mae", lists=[[], []], truth=truth, predictions=predictions)
     [0.5, 2.0]
-    >>> evaluate("mae(pooled=true)", lists=[[], []], truth=truth, predictions=predictions)  # (1 + 0 + 2) / 3
-    [1.0]
     """
 
     @staticmethod

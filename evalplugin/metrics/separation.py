@@ -18,13 +18,11 @@ RECALL_PERCENT = tuple(range(0, 101, 10))
 def bpref(context: ScoringContext) -> Floats:
     """Preference of relevant items over items judged non-relevant; items that were not judged are ignored.
 
-    bpref = sum over the hits of (1 - min(judged non-relevant items above it, R) / min(N, R)) / R, with R
-    relevant and N judged non-relevant items. An item is judged if it is in the user's truth, and non-relevant
-    if its rating is below the threshold. It takes no k. Undefined (NaN) for a user without a relevant item.
-    Range 0 to 1, higher is better.
+    bpref = sum over the hits of (1 - min(judged non-relevant items above it, R) / min(N, R)) / R, with R relevant and
+    N judged non-relevant items. Judged is an item of the user's truth, non-relevant one with a rating below the
+    threshold. It takes no k. Undefined (NaN) for a user without a relevant item. Range 0 to 1, higher is better.
 
-    Source: Buckley and Voorhees, Retrieval evaluation with incomplete information, SIGIR 2004; with the
-    divisor of trec_eval 8 and later.
+    Source: Buckley and Voorhees, SIGIR 2004; with the divisor of trec_eval 8 and later.
 
     >>> from evalplugin.metrics import evaluate
     >>> truth = {"a": 0.0, "b": 1.0, "c": 1.0, "d": 0.0}
@@ -46,13 +44,12 @@ def auc(context: ScoringContext) -> Floats:
     """Probability that a relevant item is ranked above a non-relevant one.
 
     auc = pairs of a relevant and a listed non-relevant item in the right order / all such pairs. With a list of all
-    candidates it is the area under the ROC curve. In a shorter list, an unlisted relevant item ranks below every
-    listed one, and an unlisted non-relevant item is in no pair; a list of hits alone counts as if a non-relevant
-    item followed. It takes no k. Undefined (NaN) for a user without a relevant item, and for one whose candidates
-    (the whole catalogue, where they are not known) are all relevant. Range 0 to 1, chance 0.5, higher is better.
+    candidates it is the area under the ROC curve. An unlisted relevant item ranks below every listed one, an unlisted
+    non-relevant item is in no pair; a list of hits alone counts as if a non-relevant item followed. It takes no k.
+    Undefined (NaN) for a user without a relevant item, and for one whose candidates (or catalogue, where they are
+    unknown) are all relevant. Range 0 to 1, chance 0.5, higher is better.
 
-    Source: Hanley and McNeil, The meaning and use of the area under a receiver operating characteristic curve,
-    Radiology 143, 1982.
+    Source: Hanley and McNeil, Radiology 143, 1982.
 
     >>> from evalplugin.metrics import evaluate
     >>> evaluate("auc", lists=[[1, 2, 3, 4]] * 3, truth=[{3}, {1, 3}, {1, 9}])
@@ -78,20 +75,17 @@ def precision_at_recall(
 ) -> Floats:
     """The best precision at any rank that reaches a recall.
 
-    precision_at_recall = max of precision@k over the k with recall@k >= level; 0 where the list does not reach
-    the level. At level 0 every rank counts. It takes no k. trec_eval rounds level times the relevant items,
-    and can so read a level one hit earlier. Undefined (NaN) for a user without a relevant item. Range 0 to 1,
-    higher is better.
+    precision_at_recall = max of precision@k over the k with recall@k >= level; 0 where the list does not reach the
+    level. At level 0 every rank counts. It takes no k. trec_eval rounds, and can so read a level one hit earlier.
+    Undefined (NaN) for a user without a relevant item. Range 0 to 1, higher is better.
 
-    Source: Manning, Raghavan and Schütze, Introduction to Information Retrieval, 2008, section 8.4
-    (interpolated precision; TREC's 11 points are the levels 0, 0.1 ... 1).
+    Source: Manning et al., Introduction to Information Retrieval, 2008, section 8.4 (interpolated precision; TREC's
+    11 points are the levels 0, 0.1 ... 1).
 
     >>> from evalplugin.metrics import evaluate
     >>> lists, truth = [["x", "a", "b", "y"]], [{"a", "b", "c"}]
     >>> evaluate("precision_at_recall(level=0.5)", lists=lists, truth=truth) == [2 / 3]
     True
-    >>> evaluate("precision_at_recall(level=1)", lists=lists, truth=truth)
-    [0.0]
     """
     # A level such as 0.3 is not exact in binary: half a millionth of a hit is rounding.
     needed = np.ceil(level * context.n_relevant - 5e-7)

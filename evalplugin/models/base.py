@@ -20,16 +20,15 @@ if TYPE_CHECKING:
 
 
 class Recommender(Component):
-    """A dataclass whose fields are its parameters. It learns by ``fit`` and then does ONE of two things.
+    """A dataclass whose fields are its parameters, with ``fit`` and either ``scores`` or ``recommend``.
 
-    Either ``scores`` or ``recommend``; all else is optional. A class variable or a property may override an
-    attribute. A class that does not derive from this one gets the defaults when it is registered.
+    All else is optional: a registered class that does not derive from this one gets the defaults.
 
     Attributes:
-        personalised: Whether lists differ between users, as the contract suite then demands.
-        learns: Whether ``fit`` learns from the train data; lists that were made elsewhere cannot be registered.
+        personalised: Whether lists differ between users.
+        learns: Whether ``fit`` learns from the train data; if not, it cannot be registered.
         lists_new_items: Whether items without train data can be listed, as the split ``new_items`` asks.
-        notes: Sentences about the lists that were made, which are shown as warnings of the run.
+        notes: Sentences about the lists, which are shown as warnings of the run.
     """
 
     personalised: ClassVar[bool] = True
@@ -39,51 +38,40 @@ class Recommender(Component):
 
     @property
     def stochastic(self) -> bool:
-        """Whether another stream of random numbers may change the lists; if not, the model is fitted once."""
+        """Whether random numbers may change the lists; if not, the model is fitted once."""
         return True
 
     @property
     def uses_ratings(self) -> bool:
-        """Whether ratings matter, so that raw counts mislead the model; by default, whether it has ``predict``."""
+        """Whether ratings matter; by default, whether it has ``predict``."""
         return defines(type(self), Recommender.predict)
 
     @property
     def takes_history(self) -> bool:
-        """Whether users who are known by a history alone can be answered; by default, by ``recommend_for``."""
+        """Whether users with a history alone can be answered; by default, whether it has ``recommend_for``."""
         return defines(type(self), Recommender.recommend_for)
 
     @property
     def sequential(self) -> bool:
-        """Whether the order of events matters.
-
-        ``fit`` and ``recommend_for`` are then given a log of events, in which pairs repeat, each user's in order of
-        time.
-        """
+        """Whether events matter: ``fit`` and ``recommend_for`` get them by user and time, and pairs repeat."""
         return False
 
     @property
     def cold_users(self) -> str | None:
-        """The answer to users without train data; None: the model is asked, and declares nothing.
-
-        ``popularity``: evalplugin lists the most popular items for them. Any other text describes the model's own
-        answer.
-        """
+        """The answer to users without train data: ``popularity``, a text on the model's own answer, or None."""
         return None
 
     @property
     def uris(self) -> Mapping[str, str]:
-        """MLflow URIs that are read from the bake-off's tracking store, by the parameters that lead to them."""
+        """MLflow URIs to be read from the bake-off's tracking store, by parameter."""
         return {}
 
     def own_inputs(self, folder: Path) -> list[str]:
-        """Return inputs that decide the lists and that no parameter is the name of; see ``files/inputs.py``."""
+        """Return inputs that decide the lists and that no parameter names."""
         return []
 
     def prepare(self) -> None:
-        """Import the libraries and load the compiled code that ``fit`` and scoring need.
-
-        It is called once before ``fit``, and not timed as work.
-        """
+        """Import the libraries and load compiled code, before ``fit`` and not timed."""
 
     def fit_bytes(self, train: Interactions) -> int | None:
         """Return the peak memory of ``fit`` in bytes apart from ``train``, None if it is unknown.
@@ -93,18 +81,14 @@ class Recommender(Component):
         return None
 
     def fit(self, train: Interactions, rng: np.random.Generator) -> None:
-        """Learn from the train data; all randomness comes from ``rng``.
-
-        The data is read-only, and so is every array that the other methods are given.
-        """
+        """Learn from the train data; all randomness comes from ``rng``. Arrays of all calls are read-only."""
         raise NotImplementedError
 
     def scores(self, users: Codes) -> npt.NDArray[np.floating[Any]]:
-        """Return a score for every item, from which evalplugin selects the best: floats (len(users), n_items).
+        """Return a score for every item: floats (len(users), n_items).
 
-        Higher is better; -inf means "cannot be recommended"; NaN is an error. A user's scores must not depend on
-        the other users of the call. Scores that are the same for all users are sorted once if they are one row by
-        ``numpy.broadcast_to``.
+        Higher is better; -inf: cannot be recommended; NaN is an error. A user's scores must not depend on the other
+        users of the call. One row by ``numpy.broadcast_to`` is sorted once for all users.
         """
         raise NotImplementedError
 
@@ -114,17 +98,16 @@ class Recommender(Component):
         """Return the best n items of each user, items of the train data included, best first.
 
         Returns:
-            Item codes (len(users), n), -1 behind the end of a short list, and their scores, of the same shape,
-            descending. ``n`` is larger than the list length of the config: items that are no candidates are removed.
+            Item codes (len(users), n), -1 behind the end of a short list, and their descending scores. ``n`` exceeds
+            the list length of the config, as items that are no candidates are removed.
         """
         raise NotImplementedError
 
     def recommend_for(self, users: Codes, history: Interactions) -> npt.NDArray[np.floating[Any]]:
-        """Return a score for every item, as ``scores`` does, for users who are not in the train data.
+        """Return scores as ``scores`` does, for users who are not in the train data.
 
-        ``history`` has the interactions that are known of such users, these among others, on the vocabularies of
-        the train data. A user's scores depend on the user's own history alone. Its items are left out of the lists
-        like those of the train data.
+        ``history`` has the interactions that are known of such users, on the vocabularies of the train data. A user's
+        scores depend on the user's own history alone.
         """
         raise NotImplementedError
 

@@ -23,13 +23,11 @@ class Random(Recommender):
     """Items in random order, another for each user.
 
     All orders of the candidates are equally likely, and the r-th item, from 0, has the score 1 - r / n_items. Each
-    user has a counter-based stream (Philox; Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3")
-    keyed by the task's seed. Where a user's train data and list are more than half of the catalogue, or candidates
-    are named one by one, the score is a number from [0, 1), drawn for every item.
+    user has a counter-based stream (Philox; Salmon et al. 2011) keyed by the task's seed. Where most of the catalogue
+    is drawn, or candidates are named one by one, scores are numbers from [0, 1).
 
-    With ``legacy_seed`` the scores are ``numpy.random.RandomState(legacy_seed).normal(size=n_users * n_items)``,
-    user by user in order of user code: what older published experiments draw after ``numpy.random.seed``. All
-    n_users x n_items float64 numbers are held in memory.
+    With ``legacy_seed`` the scores are ``numpy.random.RandomState(legacy_seed).normal(size=n_users * n_items)``, user
+    by user, as older published experiments draw after ``numpy.random.seed``. They are all held in memory.
     """
 
     personalised: ClassVar[bool] = False
@@ -90,8 +88,7 @@ class Random(Recommender):
 class MostPopular(Recommender):
     """The items that most users interacted with, in the same order for all users.
 
-    score(u, i) = number of train interactions with item i; in a log of events (`duplicates: keep`) each event counts.
-    Ties are ordered by `recommend.ties`.
+    score(u, i) = number of train interactions with item i, or in a log (`duplicates: keep`) of events.
     """
 
     personalised: ClassVar[bool] = False

@@ -23,11 +23,10 @@ if TYPE_CHECKING:
 
 @dataclass
 class FactorModel(Recommender):
-    """A model whose ``fit`` sets ``user_factors`` and ``item_factors``; score(u, i) is the dot product of their rows.
+    """A model whose ``fit`` sets ``user_factors`` and ``item_factors``; a score is the dot product of two rows.
 
-    Scores are computed in float64, one dot product at a time; for lists, only those that a matrix product in
-    float32 cannot rule out. A bias of items is a factor more: a column of ones in ``user_factors``, the biases in
-    ``item_factors``. ``user_factors``: floats (n_users, n_factors). ``item_factors``: floats (n_items, n_factors).
+    Floats (n_users, n_factors) and (n_items, n_factors); scores are computed in float64. A bias of items is a factor
+    more: a column of ones in ``user_factors``, the biases in ``item_factors``.
     """
 
     user_factors: Factors = field(init=False, repr=False, compare=False)

@@ -91,9 +91,9 @@ class _Factorisation(FactorModel, _Implicit):
 class AlternatingLeastSquares(_Factorisation):
     """Weighted matrix factorisation of implicit feedback, fitted by alternating least squares (WMF, iALS).
 
-    score(u, i) = x_u . y_i, with factors that minimise the squared error of a preference (1 for an interaction, or
-    else 0), weighted by the confidence: alpha times the entry of the matrix, or else 1. Zero for items without
-    train data. Hu, Koren and Volinsky 2008; Takács, Pilászy and Tikk 2011.
+    score(u, i) = x_u . y_i, with factors that minimise the squared error of a preference (1 for an interaction, else
+    0), weighted by alpha times the entry of the matrix (else 1). Zero for items without train data. Hu et al. 2008;
+    Takács et al. 2011.
     """
 
     module = "implicit.als"
@@ -122,9 +122,8 @@ class AlternatingLeastSquares(_Factorisation):
 class BayesianPersonalizedRanking(_Factorisation):
     """Matrix factorisation that ranks a user's items above others, fitted by stochastic gradient descent (BPR).
 
-    score(u, i) = x_u . y_i + b_i. Zero for items without train data. Rendle, Freudenthaler, Gantner and
-    Schmidt-Thieme 2009. Ratings do not matter. It is fitted on one thread: on several, implicit's result depends on
-    their timing.
+    score(u, i) = x_u . y_i + b_i. Zero for items without train data. Rendle et al. 2009. Ratings do not matter. It is
+    fitted on one thread, as results depend on the timing of several.
     """
 
     module = "implicit.bpr"
@@ -145,8 +144,7 @@ class BayesianPersonalizedRanking(_Factorisation):
 class LogisticMatrixFactorization(_Factorisation):
     """Matrix factorisation of the probability that a user chooses an item (logistic MF).
 
-    score(u, i) = x_u . y_i + b_u + b_i. Johnson 2014, "Logistic matrix factorization for implicit feedback data".
-    It is fitted on one thread: on several, implicit's result depends on their timing.
+    score(u, i) = x_u . y_i + b_u + b_i. Johnson 2014. It is fitted on one thread.
     """
 
     module = "implicit.lmf"

@@ -151,8 +151,8 @@ class UserKNNScorer(_Neighbours):
 
     Of the users with item i, the ``max_nbrs`` that are most similar to u count. explicit: score(u, i) = the mean
     rating of u + the average of their ratings less their means, weighted by similarity. implicit: the sum of
-    similarities times a number that is the same for all items. No score, so no place in a list, for an item with
-    fewer than ``min_nbrs`` neighbours. Herlocker, Konstan, Borchers and Riedl 1999.
+    similarities times a constant. No score for an item with fewer than ``min_nbrs`` neighbours. Herlocker et al.
+    1999.
     """
 
     max_nbrs: MaxNeighbours = 20
@@ -196,8 +196,8 @@ class _Factorisation(FactorModel, _LensKit):
 class BiasedMFScorer(_Factorisation):
     """Matrix factorisation of ratings with biases of users and items, fitted by alternating least squares.
 
-    score(u, i) = mu + b_u + b_i + p_u . q_i, with biases that are damped means and factors that minimise the
-    squared error of what they leave. Zhou, Wilkinson, Schreiber and Pan 2008. It is made to predict ratings.
+    score(u, i) = mu + b_u + b_i + p_u . q_i, with biases that are damped means and factors that minimise the squared
+    error of the rest. Zhou et al. 2008.
     """
 
     cold_users: ClassVar[str] = "the mean of all ratings plus the bias of the item"
@@ -233,9 +233,9 @@ class BiasedMFScorer(_Factorisation):
 class ImplicitMFScorer(_Factorisation):
     """Weighted matrix factorisation of implicit feedback, fitted by alternating least squares (WMF, iALS).
 
-    score(u, i) = p_u . q_i, with factors that minimise the squared error of a preference (1 for an interaction, or
-    else 0), weighted by the confidence: 1 + ``weight`` (times the rating with ``use_ratings``), or else 1. Zero for
-    items without train data. Hu, Koren and Volinsky 2008.
+    score(u, i) = p_u . q_i, with factors that minimise the squared error of a preference (1 for an interaction, else
+    0), weighted by 1 + ``weight`` (times the rating with ``use_ratings``), else 1. Zero for items without train data.
+    Hu et al. 2008.
     """
 
     embedding_size: EmbeddingSize = 50

@@ -27,20 +27,18 @@ _BLOCK_ITEMS = 2000  # enough users for each thread to use what it has in the ca
 Neighbours = Annotated[int, Field(ge=1, description="most neighbours of each item (of each user)")]
 Similarity = Annotated[
     Literal["cosine", "jaccard", "dice", "asymmetric", "tversky"],
-    Field(description="see above; jaccard, dice and tversky see the presence of interactions alone"),
+    Field(description="see above; jaccard, dice and tversky ignore values"),
 ]
 Shrink = Annotated[
     float,
-    Field(ge=0, description="added to the denominator: the more, the less do few common interactions count"),
+    Field(ge=0, description="added to the denominator, against few common interactions"),
 ]
 Normalize = Annotated[
     bool, Field(description="of cosine and asymmetric: false takes the numerator alone, without shrink")
 ]
 Weighting = Annotated[
     Literal["none", "tf-idf", "bm25"],
-    Field(
-        description="of the entries that cosine and asymmetric compare: interactions of users with few items count more"
-    ),
+    Field(description="of cosine and asymmetric: users with few items count more"),
 ]
 Exponent = Annotated[
     float,
@@ -220,19 +218,17 @@ class ItemNeighbours(_Neighbours):
     - dice: 2 c / (a + b + shrink)
     - tversky: c / (c + alpha (a - c) + beta (b - c) + shrink)
 
-    tf-idf compares sqrt(x_ui) log(n_items / (1 + items of u)), bm25 the entries that Robertson and Zaragoza 2009
-    give with users as terms (K1 = 1.2, B = 0.75). All as of Ferrari Dacrema, Boglio, Cremonesi and Jannach 2021, "A
-    troubling analysis of reproducibility and progress in recommender systems research". Equally similar items are
-    neighbours in the order of the catalogue. Zero for items without train data.
+    tf-idf compares sqrt(x_ui) log(n_items / (1 + items of u)), bm25 the entries that Robertson and Zaragoza 2009 give
+    with users as terms (K1 = 1.2, B = 0.75). All as of Ferrari Dacrema et al., ACM TOIS 2021. Of equally similar
+    items the first in the catalogue are neighbours. Zero for items without train data.
 
-    ``average`` predicts what the user deviates from the items' means, as Sarwar, Karypis, Konstan and Riedl 2001: score
-    (u, i) = m_i + sum of s(i, j) (x_uj - m_j) over the k neighbours j of i, divided by the sum of their s(i, j), where
-    m_j is the mean of column j over all users.
+    With ``average``, score(u, i) = m_i + sum of s(i, j) (x_uj - m_j) over the k neighbours j of i, divided by the sum
+    of their s(i, j), where m_j is the mean of column j over all users (Sarwar et al. 2001).
     """
 
     average: Annotated[
         bool,
-        Field(description="the weighted average of deviations from the items' means, not the weighted sum"),
+        Field(description="weighted average of deviations from the items' means, not weighted sum"),
     ] = False
 
     def fit(self, train: Interactions, rng: np.random.Generator) -> None:
@@ -265,15 +261,14 @@ class UserNeighbours(_Neighbours):
     """What similar users have: user-based neighbours (UserKNN) with a choice of similarities.
 
     score(u, i) = sum of s(u, v) x_vi over the k users v who are most similar to u, or with ``inverted`` of s(v, u)
-    x_vi over the users v who have u among their k most similar ones. Similarities, of rows in place of columns, and
-    weights are those of neighbours.item; the cosine without shrink cancels tf-idf. Inverted neighbourhoods (Vargas
-    and Castells 2014) are those of Ferrari Dacrema et al. 2021; a user who is in nobody's list then scores all
-    items 0. Zero for items without train data.
+    x_vi over the users v who have u among their k most similar ones. Similarities (of rows) and weights are those of
+    neighbours.item; the cosine without shrink cancels tf-idf. Inverted neighbourhoods (Vargas and Castells 2014): a
+    user who is in nobody's list scores all items 0. Zero for items without train data.
     """
 
     inverted: Annotated[
         bool,
-        Field(description="neighbours have the user among their k most similar users, not the other way"),
+        Field(description="neighbours have the user among their k most similar ones"),
     ] = False
 
     @property
@@ -303,9 +298,7 @@ class _Walks(ProductModel):
 
     k: Annotated[int, Field(ge=1, description="most weights of each item")] = 100
     alpha: Annotated[float, Field(ge=0, description="exponent of the probabilities of steps")] = 1.0
-    normalize: Annotated[
-        bool, Field(description="whether the weights of the items that are reached from an item add up to 1")
-    ] = True
+    normalize: Annotated[bool, Field(description="whether the weights from an item add up to 1")] = True
     values: MatrixValues = "binary"
 
     def _fit(self, train: Interactions, beta: float) -> None:
@@ -349,9 +342,8 @@ class P3alpha(_Walks):
 
     score(u, i) = sum over the user's items j of x_uj w(j, i), w(j, i) = sum over the users v of j of (1 / n_j)^alpha
     (x_vi / x_v)^alpha with n_j users of j and the sum x_v of the row of v. Of each j the k largest w are kept and
-    normalised, and of those the k largest of each i, as in Ferrari Dacrema et al. 2021. Zero for items without train
-    data. Cooper, Lee, Radinsky and Siegel 2014, "Random walks in recommender systems: exact computation and
-    simulations".
+    normalised, then the k largest of each i (Ferrari Dacrema et al. 2021). Zero for items without train data. Cooper
+    et al., WWW 2014.
     """
 
     def fit(self, train: Interactions, rng: np.random.Generator) -> None:
@@ -369,8 +361,7 @@ class RP3beta(_Walks):
     """Random walks of three steps in which popular items count less (RP³β).
 
     score(u, i) as of graph.p3alpha with w(j, i) divided by n_i^beta, for n_i users of i. Zero for items without train
-    data. Paudel, Christoffel, Newell and Bernstein 2017, "Updatable, accurate, diverse, and scalable recommendations
-    for interactive applications".
+    data. Paudel et al., ACM TiiS 2017.
     """
 
     beta: Annotated[float, Field(ge=0, description="how much popular items are held back; 0: not at all")] = (

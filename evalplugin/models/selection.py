@@ -33,7 +33,7 @@ _GROUP_SIZE = 64  # at most
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TopN(ReadOnlyArrays):
-    """A list for each user: best first, score descending, equal scores by the rule of ties, no item twice.
+    """A list for each user, best first, no item twice.
 
     ``user`` int32 (U,) codes, ascending; ``item`` int32 (U, N) codes, ``NO_ITEM`` behind the end of a short list;
     ``score`` float64 (U, N), NaN behind the end.
@@ -48,11 +48,11 @@ class TopN(ReadOnlyArrays):
 
     @property
     def n(self) -> int:
-        """The length of the lists; a list may end earlier."""
+        """The length of the lists."""
         return int(self.item.shape[1])
 
     def to_table(self, data: Interactions) -> pa.Table:
-        """Return the lists as a table of raw ids: user, item, rank (from 1), score; one row a listed item."""
+        """Return a table of raw ids: user, item, rank (from 1), score."""
         listed = self.item != NO_ITEM
         ranks = np.broadcast_to(np.arange(1, self.n + 1, dtype=np.int32), listed.shape)
         # The table of full lists shares the memory of the scores.

@@ -152,9 +152,7 @@ def _starts(row: Ints | Codes, n_rows: int) -> Ints:
     return np.concatenate([[0], np.cumsum(np.bincount(row, minlength=n_rows))])
 
 
-Pruning = Annotated[
-    int | None, Field(ge=1, description="most rules of each item, those of the largest weights; null: all")
-]
+Pruning = Annotated[int | None, Field(ge=1, description="most rules of each item; null: all")]
 
 
 class _LastItem(_ProductModel):
@@ -184,8 +182,7 @@ class MarkovChain(_LastItem):
     """What came next after the last item of the session: a Markov chain of the first order.
 
     score(s, i) = number of times that an event of item i is the next one after an event of the last item of s, in a
-    session of the train data. Zero for other items, which are ordered by `recommend.ties`. Ludewig and Jannach
-    2018; the lists are those of session-rec but for ties.
+    session of the train data. Zero for other items. Ludewig and Jannach 2018; as in session-rec but for ties.
     """
 
     pruning: Pruning = 20
@@ -201,28 +198,25 @@ class SessionRules(_LastItem):
     """Rules from the last item of the session to others: association rules (AR) or sequential rules (SR).
 
     score(s, i) = weight of the rule from the last item of s to i, a sum over the pairs of an event of the last item
-    and an event of i in one session of the train data. Zero for items without a rule, which are ordered by
-    `recommend.ties`.
+    and an event of i in one session of the train data. Zero for items without a rule.
 
     - association: each pair weighs 1, in whichever order.
     - sequential: a pair with i as the d-th event after the other weighs 1 (`same`), 1 / d (`div`),
       1 / log10(d + 1.7) (`log`), 1 / d² (`quadratic`) or 1 - d / 10 (`linear`, which session-rec lets become negative,
       and 0 behind the hundredth event), for d up to `steps`.
 
-    Of equal weights, the rules to the first items of the catalogue are kept. Ludewig and Jannach 2018; the defaults
-    and the lists are those of session-rec but for ties.
+    Of equal weights, the rules to the first items of the catalogue are kept. Ludewig and Jannach 2018; as in
+    session-rec but for ties.
     """
 
     kind: Annotated[
         Literal["association", "sequential"],
-        Field(description="whether pairs count in whichever order, or only what comes later"),
+        Field(description="whether pairs count in any order, or only what comes later"),
     ] = "sequential"
     steps: Annotated[
-        int, Field(ge=1, description="of sequential: most steps from an event to the other of a pair")
+        int, Field(ge=1, description="of sequential: most steps between the events of a pair")
     ] = 10
-    weighting: Annotated[
-        Decay, Field(description="of sequential: weight of a pair by the steps; see above")
-    ] = "div"
+    weighting: Annotated[Decay, Field(description="of sequential: weight of a pair by its steps")] = "div"
     pruning: Pruning = 20
 
     def fit(self, train: Interactions, rng: np.random.Generator) -> None:
@@ -276,7 +270,7 @@ class SessionNeighbours(_ProductModel):
     """The items of similar sessions: neighbours of sessions (V-S-kNN, S-kNN).
 
     score(s, i) = sum of sim(s, v) decay(s, v) (1 + idf_weighting idf(i)) over the neighbours v of s that have item i.
-    Zero for other items, which are ordered by `recommend.ties`.
+    Zero for other items.
 
     - Neighbours are the k most similar sessions of a sample: of the train sessions with an item of s, the
       `sample_size` most recent ones by the time of their last event. Of equally recent sessions the first ids
@@ -292,32 +286,31 @@ class SessionNeighbours(_ProductModel):
       end.
     - idf(i) = log(number of sessions / number of events of i).
 
-    The defaults are V-S-kNN. S-kNN is `similarity: cosine` with `weighting: same` and `weighting_score: same`. Ludewig
-    and Jannach 2018, "Evaluation of session-based recommendation algorithms"; names, defaults and lists are those of
-    session-rec but for ties.
+    The defaults are V-S-kNN. S-kNN is `similarity: cosine` with `weighting: same` and `weighting_score: same`.
+    Ludewig and Jannach 2018; as in session-rec but for ties.
     """
 
     k: Annotated[int, Field(ge=1, description="most neighbours of a session")] = 100
     sample_size: Annotated[
-        int | None, Field(ge=1, description="most sessions that are compared with a session; null: all")
+        int | None, Field(ge=1, description="most sessions that are compared; null: all")
     ] = 1000
     sampling: Annotated[
         Literal["recent", "random"],
-        Field(description="which sessions with an item of the session are compared"),
+        Field(description="which sessions are compared"),
     ] = "recent"
     similarity: Annotated[Literal["dot", "cosine", "jaccard"], Field(description="see above")] = "dot"
     weighting: Annotated[
-        Decay, Field(description="weights of the session's items in dot and cosine, by their position")
+        Decay, Field(description="of the session's items in dot and cosine, by their position")
     ] = "div"
     weighting_score: Annotated[
-        Decay, Field(description="what a neighbour counts by the last item of the session that it has")
+        Decay, Field(description="what a neighbour counts, by the last item that it shares")
     ] = "div"
     idf_weighting: Annotated[float, Field(ge=0, description="how much more rare items score; 0: no more")] = (
         0.0
     )
     last_n_clicks: Annotated[
         int | None,
-        Field(ge=1, description="last events of the session that neighbours are compared with; null: all"),
+        Field(ge=1, description="last events of the session that count; null: all"),
     ] = None
 
     @property
@@ -395,10 +388,9 @@ class SessionNeighbours(_ProductModel):
 class SessionPopularity(SessionModel):
     """The most popular items of the session so far, then those of all sessions (S-POP).
 
-    score(s, i) = events of item i in s + n_i / (1 + n_i), with n_i events of item i in the train data: the items of
-    the session come first. Where these are no candidates, the lists are those of `popularity`. Hidasi, Karatzoglou,
-    Baltrunas and Tikk 2016, "Session-based recommendations with recurrent neural networks"; as in session-rec with all
-    items as its `top_n`.
+    score(s, i) = events of item i in s + n_i / (1 + n_i), with n_i events of item i in the train data: the session's
+    items come first. Where these are no candidates, it is `popularity`. Hidasi et al., ICLR 2016; as in session-rec
+    with all items as its `top_n`.
     """
 
     personalised: ClassVar[bool] = False

@@ -63,10 +63,9 @@ class TruncatedSVD(_Factorisation):
     """The truncated singular value decomposition of the interaction matrix (PureSVD).
 
     score(u, i) = x_u . V V_i: the row of the user in the matrix, projected on the first ``n_components`` right
-    singular vectors. Zero for items without train data. Cremonesi, Koren and Turrin 2010, "Performance of
-    recommender algorithms on top-n recommendation tasks". Parameters are those of
-    sklearn.decomposition.TruncatedSVD (its own n_components is 2, n_iter 5). The solver is 'randomized'. It is
-    computed in float32.
+    singular vectors. Zero for items without train data. Cremonesi et al., RecSys 2010. Parameters are those of
+    sklearn.decomposition.TruncatedSVD (its own n_components is 2, n_iter 5), with the solver 'randomized', in
+    float32.
     """
 
     n_iter: Annotated[int, Field(ge=1, description="power iterations")] = 20
@@ -177,12 +176,12 @@ class NMF(_Factorisation):
 class NearestNeighbors(MatrixModel):
     """The items most similar to the user's items (item-based collaborative filtering).
 
-    score(u, i) = sum over the items j of the user that have i among their ``n_neighbors`` nearest items of
-    x(u, j) * similarity(j, i), x being the matrix entry. Items are compared as columns of the matrix; an item is not
-    its own neighbour. similarity = 1 - distance for cosine, 1 / (1 + distance) for euclidean. Zero for
-    items without train data. Sarwar et al. 2001; Deshpande and Karypis 2004. Parameters are those of
-    sklearn.neighbors.NearestNeighbors (its own n_neighbors is 5, its metric minkowski); unlike there, of equally
-    distant items the first in the catalogue are the neighbours.
+    score(u, i) = sum over the items j of the user that have i among their ``n_neighbors`` nearest items of x(u, j) *
+    similarity(j, i), x being the matrix entry. Items are compared as columns of the matrix; an item is not its own
+    neighbour. similarity = 1 - distance for cosine, 1 / (1 + distance) for euclidean. Zero for items without train
+    data. Sarwar et al. 2001; Deshpande and Karypis 2004. Parameters are those of sklearn.neighbors.NearestNeighbors
+    (its own n_neighbors is 5, its metric minkowski); of equally distant items the first in the catalogue are
+    neighbours.
     """
 
     n_neighbors: Annotated[int, Field(ge=1, description="most neighbours of each item")] = 40

@@ -31,8 +31,8 @@ class SLIM(ProductModel):
     score(u, i) = x_u . w_i with the w_i >= 0, w_ii = 0, that minimises ||x_i - X w_i||² / (2 n) + alpha l1_ratio
     ||w_i||_1 + alpha (1 - l1_ratio) ||w_i||² / 2 for the column x_i of X and n users with train data, as
     sklearn.linear_model.ElasticNet(positive=True, fit_intercept=False) does; the k largest weights are kept. Zero for
-    items without train data. Ning and Karypis 2011, "SLIM: sparse linear methods for top-n recommender systems"; Levy
-    and Jack 2013. The fit takes 4 n² bytes for n items with train data.
+    items without train data. Ning and Karypis, ICDM 2011; Levy and Jack 2013. The fit takes 4 n² bytes for n items
+    with train data.
     """
 
     k: Annotated[int, Field(ge=1, description="most weights of each item")] = 100

@@ -40,10 +40,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Comparisons:
-    """The result of ``evalplugin.compare``: a comparison for each dataset and split, usually one.
-
-    A notebook and ``print`` show it as a table of the models by the primary metric.
-    """
+    """The result of ``compare``: a comparison for each dataset and split, usually one."""
 
     comparisons: tuple[Comparison, ...]
     # Returns the sections that features add to reports on comparisons.
@@ -67,7 +64,7 @@ class Comparisons:
         return iter(self.comparisons)
 
     def to_frame(self, metric: str | None = None, *, segment: str | None = None) -> pd.DataFrame:
-        """Return one row for each model and metric; with a ``segment``, such as ``activity``, for each group too.
+        """Return a row for each model and metric; with a ``segment``, such as ``activity``, for each group too.
 
         Raises:
             DataError: No such metric or segmentation.
@@ -115,7 +112,7 @@ class Comparisons:
         return pd.concat(frames, ignore_index=True)
 
     def overlap(self) -> pd.DataFrame:
-        """Return one row for every two models: how much of the same they list.
+        """Return for every two models how much of the same they list.
 
         Raises:
             TrackingError: The lists cannot be read from the tracking store.
@@ -133,7 +130,7 @@ class Comparisons:
     def plot(self, metric: str | None = None) -> alt.VConcatChart:
         """Return an Altair chart of differences with their intervals, or of means where nothing was compared.
 
-        ``.save("chart.png")`` writes it to a file. ``metric``: None: the primary one.
+        ``.save("chart.png")`` writes it to a file.
 
         Raises:
             DataError: No such metric.
@@ -146,7 +143,7 @@ class Comparisons:
         return chart
 
     def to_html(self, path: str | Path) -> str | Path:
-        """Write the comparison page, one file that needs no network; return its path, or its URI if that was given.
+        """Write the comparison page, one file that needs no network; return its path or URI.
 
         Raises:
             DataError: The folder does not exist, or the file cannot be written.

@@ -26,13 +26,11 @@ class Attribute(Segmenter):
     """Users by an attribute, such as age or gender, from a table of users: CSV (.gz, .bz2 too) or Parquet.
 
     Without a ``file`` it is the table that the dataset names under ``users``. A column of more than ``max_groups``
-    different numbers is cut into ``groups`` of about the same size, where users with equal numbers are never
-    parted. Other columns make a group of each value; of texts those ``max_groups`` that most test users have, and
-    the rest is one group, such as ``12 other values``. Test users who are not in the table, or whose value is
-    missing or empty, are the group ``unknown``.
+    different numbers is cut into ``groups`` of about the same size, without parting equal numbers. Other columns make
+    a group of each value; of texts the ``max_groups`` most frequent, and one of the rest, such as ``12 other
+    values``. Test users without a value are the group ``unknown``.
 
-    A user may have several rows if they agree. From Python a table of pandas, polars or Arrow may be given as
-    ``frame`` in place of ``file``.
+    A user may have several rows if they agree. From Python a ``frame`` may stand in place of ``file``.
     """
 
     column: Annotated[str, Field(min_length=1, description="name of the column to divide users by")]

@@ -57,7 +57,7 @@ class Segmentation:
 
 
 class Segmenter(Component):
-    """Divider of test users into groups by a value of each user: a dataclass whose fields are its parameters.
+    """Divider of test users into groups by a value each: a dataclass whose fields are its parameters.
 
     A user is measured on the first fold that tests the user, and all users are then divided together.
 
@@ -72,7 +72,7 @@ class Segmenter(Component):
     def measure(self, fold: Split, users: Codes, context: LoadContext) -> npt.NDArray[np.generic]:
         """Return the values that users are divided by, one a user: (len(users),).
 
-        ``users`` are codes of the fold's test users, ascending. A user's value must not depend on the other codes.
+        ``users`` are codes of test users, ascending. A user's value must not depend on the others.
 
         Raises:
             DataError: Required data is missing or breaks a rule.
@@ -82,7 +82,7 @@ class Segmenter(Component):
     def divide(self, values: npt.NDArray[Any]) -> Groups:
         """Return the groups of all test users, given the value that ``measure`` returned for each.
 
-        Groups depend on the values alone: equal values are in one group, in any order.
+        Equal values are in one group; their order does not matter.
         """
         raise NotImplementedError
 

@@ -33,8 +33,7 @@ class _ByHistory(Segmenter):
 class Activity(_ByHistory):
     """Users by the number of their interactions in the train data.
 
-    Users with equally many are never parted. Those without any form the group ``no history``. With several folds
-    the first that tests the user counts.
+    Users with equally many are never parted. Those without any form the group ``no history``.
     """
 
     groups: Parts = 3
@@ -52,8 +51,8 @@ class Popularity(Segmenter):
     """Users by how popular the items of their truth are: from niche to popular.
 
     An item's popularity is its number of interactions in the train data; a user's is the mean over the user's
-    held-out items, relevant or not. Labels hold the lowest and the highest mean of the group: ``niche 0-41 users
-    per item``. Users with equal means are never parted. With several folds the first that tests the user counts.
+    held-out items, relevant or not. Labels have the lowest and the highest mean: ``niche 0-41 users per item``. Users
+    with equal means are never parted.
 
     No winner is named in these groups, which are unknown before the items are held out.
     """
@@ -83,10 +82,7 @@ class Popularity(Segmenter):
 @segment("cold")
 @dataclass(frozen=True)
 class Cold(_ByHistory):
-    """Users with little or nothing in the train data, against the others.
-
-    With several folds the first that tests the user counts.
-    """
+    """Users with little or nothing in the train data, against the others."""
 
     below: Annotated[
         int, Field(ge=1, description="users with fewer train interactions than this are cold")

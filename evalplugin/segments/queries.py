@@ -46,8 +46,8 @@ class Position(Segmenter):
 class Repeat(Segmenter):
     """Queries whose truth has an item of the session's history, and the others.
 
-    Only for splits whose units are queries, such as ``next_item``. These groups are unknown before the next item is: no
-    winner is named in them.
+    Only for splits whose units are queries, such as ``next_item``. No winner is named in these groups, which are
+    unknown before the next item is.
     """
 
     unit: ClassVar[Unit] = "query"

@@ -1,4 +1,4 @@
-"""Contract suites for plugin authors: the checks of components that evalplugin runs on its own.
+"""Contract suites for plugin authors, as evalplugin runs them on its own components.
 
 In a test of your plugin::
 
@@ -7,8 +7,8 @@ In a test of your plugin::
     def test_my_model_meets_the_contract():
         check_recommender(MyModel, factors=4)
 
-A check takes a registered name, a class, or any callable that returns a new component, and its parameters by name.
-No test framework is needed: it raises AssertionError with the broken rule.
+A check takes a registered name, a class, or a callable that returns a new component, and its parameters by name. It
+raises AssertionError with the broken rule, and no input may be modified.
 """
 
 from evalplugin.testing.data import check_dataset, check_filter, check_split

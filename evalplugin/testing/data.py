@@ -33,13 +33,10 @@ def check_dataset(
 ) -> None:
     """Check the contract of a dataset; its files must be there.
 
-    ``check`` finds no problem; ``load`` returns codes within sorted vocabularies, finite ratings, no pair twice (in
-    the same part), and the same content each time.
+    ``load`` returns sorted vocabularies, finite ratings, no pair twice (in a part), and the same each time.
 
     Args:
-        dataset: A registered name, a class, or any callable that returns one.
         context: Where data lies; None: relative paths start from the working directory.
-        params: Its parameters.
 
     Raises:
         DataError: The data is missing or breaks a rule.
@@ -68,8 +65,8 @@ def check_dataset(
 def check_filter(filter: str | Callable[..., Filter], **params: Any) -> None:
     """Check the contract of a filter on 60 users with 1 to 20 interactions, 25 items, ratings 1 to 5, times 0 to 999.
 
-    ``keep`` returns one bool for each interaction, the same each time and in any order of rows; the data is not
-    modified; a filter whose ``depends_on_others`` is false decides on each interaction by itself.
+    ``keep`` returns a bool for each interaction, the same each time and in any order of rows; without
+    ``depends_on_others`` it decides on each by itself.
     """
     tested = created(FILTERS, filter, params)
     for seed in range(3):
@@ -97,9 +94,7 @@ def check_split(split: str | Callable[..., Splitter], **params: Any) -> None:
     """Check the contract of a split on 60 users with 3 to 20 interactions, 25 items, times from 0 to 999.
 
     Every fold has train and test data on the vocabularies of the data, in its order, without a pair in both; folds
-    are numbered from 0; what is left out is noted; the same generator gives the same folds; the data is not
-    modified. A split that ``uses_parts`` is given the parts train, validation and test. Queries are on a vocabulary
-    of train sessions and queries.
+    are numbered from 0; what is left out is noted; the same generator gives the same folds.
 
     Raises:
         DataError: A fold breaks a rule of ``Split``.

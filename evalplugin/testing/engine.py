@@ -44,16 +44,13 @@ if os.getpid() != {pid}:
 
 
 def check_engine(engine: str | Callable[..., Engine], *, workers: int | None = 2, **params: Any) -> None:
-    """Check the contract of an engine whose nodes are on this machine, or share its files and processes.
+    """Check the contract of an engine on this machine, or with its files and processes.
 
-    Lists, scores and notes are the same as in this process, to the last bit. A call that crashes, hangs, takes too
-    much memory or returns a value that cannot be pickled fails alone. Closing a session ends all that runs. A
-    plugin or a file that differs on a node is one clear error.
+    Results are those of this process, to the last bit. A call that crashes, hangs, takes too much memory or cannot be
+    pickled fails alone. Closing a session ends all.
 
     Args:
-        engine: A registered name, a class, or any callable that returns one.
         workers: Calls at a time, at least 2; None: as many as it has room for.
-        params: Its parameters.
     """
     made = created(ENGINES, engine, params)
     for check in (_check_results, _check_failures, _check_closing, _check_plugin, _check_inputs):

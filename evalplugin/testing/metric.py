@@ -26,10 +26,9 @@ _CATEGORIES = np.array(["Action", "Action|Comedy", "Comedy|Drama|War", "Western"
 def check_metric(name: str, *, seed: int = 0) -> None:
     """Check the contract of a registered metric on random lists of items, which have the attribute ``category``.
 
-    Values are float64, one a user, within the declared bounds; who is undefined depends on the truth alone (of a
-    metric about lists: on their lengths alone); neither relabelling users and items, nor items below rank k, nor
-    the size of the blocks change a value; inputs are not modified; ``merge`` gives the same value in any order and
-    grouping.
+    Values are float64, one a user, within the bounds; who is undefined depends on the truth alone (of a metric of
+    lists: on their lengths); neither relabelling, nor items below rank k, nor the size of the blocks change a value;
+    ``merge`` gives the same in any order and grouping.
 
     Raises:
         UnknownNameError: No metric has the name.

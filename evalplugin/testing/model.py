@@ -32,7 +32,7 @@ def check_recommender(recommender: str | Callable[..., Recommender], **params: A
     """Run every check of ``RECOMMENDER_CHECKS`` on a model, with small data (40 users, 30 items).
 
     A ``personalised`` model must learn a checkerboard of tastes, with dislikes if it ``uses_ratings``; a
-    ``sequential`` one, from walks along two lines of items, which item is next.
+    ``sequential`` one the next item of walks along two lines.
     """
     for check in RECOMMENDER_CHECKS:
         check(lambda: created(MODELS, recommender, params))

@@ -20,11 +20,10 @@ from evalplugin.testing.cases import N_ITEMS, N_USERS, created, interactions, re
 def check_segment(segment: str | Callable[..., Segmenter], **params: Any) -> None:
     """Check the contract of a segment on small data.
 
-    Every test user has one value, independent of the other users of the call; equal values are in one group;
-    neither the order of users or interactions nor the codes of items change a value; the first fold that tests a
-    user counts; the data is not modified.
+    Every test user has one value, whatever the other users, the order of interactions or the codes of items; equal
+    values are in one group.
 
-    Users are the integers 0 to 59; a segment of queries is given the queries 00:1, 00:2, 00:3, 01:1 and so on.
+    Users are 0 to 59; a segment of queries is given 00:1, 00:2, 00:3, 01:1 and so on.
 
     Raises:
         PluginError: It does not return one value and one group a user.

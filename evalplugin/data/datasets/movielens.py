@@ -63,13 +63,11 @@ _GENRES_100K = (
 class MovieLens(DatasetLoader):
     """MovieLens: ratings of films by users of movielens.org, with times and titles, by GroupLens.
 
-    Looked for in the data home (``--data-home``, ``EVALPLUGIN_DATA_HOME``, or else ``evalplugin`` in the user's
-    cache) as a folder, such as ``ml-1m``, or its archive ``ml-1m.zip``; otherwise downloaded from
-    files.grouplens.org and checked by its MD5 checksum. ``latest`` and ``latest-small`` change over time, and have
-    no checksum: do not publish results on them.
+    Taken from the data home (``--data-home``, ``EVALPLUGIN_DATA_HOME``, or else ``evalplugin`` in the user's cache),
+    as a folder such as ``ml-1m`` or ``ml-1m.zip``, or else downloaded from files.grouplens.org and checked (MD5).
+    ``latest`` and ``latest-small`` change over time: do not publish results on them.
 
-    Source: Harper & Konstan 2015, The MovieLens Datasets, https://doi.org/10.1145/2827872; see the README of
-    each for its licence.
+    Source: Harper and Konstan 2015, https://doi.org/10.1145/2827872; the README of each has its licence.
     """
 
     version: Annotated[

@@ -24,11 +24,11 @@ class Pairs(FileDataset):
     - ``adjacency``: a line is a user and all items of that user, separated by spaces (LightGCN and many papers);
     - ``recbole``: a table separated by tabs, whose header has types, as in ``user_id:token`` (.inter);
     - ``triples``: user, item, rating and time separated by tabs, without a header (Elliot; two columns are enough);
-    - ``npz``: a matrix as ``scipy.sparse.save_npz`` writes it (CSR, CSC or COO); users and items are its rows and
-      columns. Its values are stored in any order; a cell that is stored twice is a repeated pair, see ``duplicates``.
+    - ``npz``: a matrix of ``scipy.sparse.save_npz`` (CSR, CSC or COO); users and items are its rows and columns. A
+      cell that is stored twice is a repeated pair.
 
     The columns are called user, item, rating and timestamp; those of RecBole as in its header, by default user_id and
-    item_id. As with other datasets, ratings and times are read if their columns are named.
+    item_id. Ratings and times are read if their columns are named.
     """
 
     format: Annotated[PairFormat, Field(description="format of the files")]
@@ -41,8 +41,7 @@ class Pairs(FileDataset):
         Field(
             ge=1,
             le=MOST_IDS,
-            description="size of the catalogue, whose ids are the numbers from 0: items without interactions count "
-            "too; null: the items of the data",
+            description="size of the catalogue, with the ids from 0; null: the items of the data",
         ),
     ] = None
     ids: Annotated[

@@ -41,8 +41,7 @@ class _Source:
 class Sql(ColumnOptions, _Source):
     """Interactions from a database, by a query: PostgreSQL, SQLite, and others that SQLAlchemy has a dialect for.
 
-    The rows are read in chunks through a cursor of the server, and are sorted by time, user, item and rating: a
-    database returns them in any order. Nothing is committed.
+    Rows are read in chunks, and sorted by time, user, item and rating. Nothing is committed.
     """
 
     url: Annotated[

@@ -42,11 +42,10 @@ _SCALES = {"1-5": (1, 5, 1), "0.5-5": (0.5, 5, 0.5)}  # lowest, highest, step
 class Synthetic(DatasetLoader):
     """Seeded interactions with latent factors and a long tail; embedded, so nothing is downloaded.
 
-    Every user has a taste and every item a style: shares of ``factors`` topics, from a Dirichlet distribution. A
-    user meets items one by one without repetition: a topic by taste, then an item by its popularity (a shifted Zipf
-    law) times its share of that topic. How many is log-normal. The rating grows with the cosine of taste and style,
-    the item's quality, which goes with its popularity, and the user's leniency, and has noise. Times rise with each
-    user's rows.
+    Every user has a taste and every item a style: shares of ``factors`` topics, from a Dirichlet distribution. A user
+    meets items one by one without repetition: a topic by taste, then an item by its popularity (a shifted Zipf law)
+    times its share of that topic; how many is log-normal. The rating grows with the cosine of taste and style, the
+    item's quality and the user's leniency, and has noise.
     """
 
     n_users: Annotated[
@@ -198,10 +197,9 @@ def _times(activity: Ints, rng: np.random.Generator) -> Ints:
 class Blobs(DatasetLoader):
     """Ten users who each rate all of thirty items 0 or 1: scikit-learn's ``make_blobs``, rounded.
 
-    ``make_blobs(n_samples=30, n_features=10, centers=3, random_state=10, cluster_std=5)``, scaled to 0..1
-    over the whole array, rounded to 0 or 1 and flattened row by row; user j takes the values 30j .. 30j+29
-    as the ratings of items 0..29. Every value is an interaction. To be used with ``split: none`` and
-    ``candidates: all``.
+    ``make_blobs(n_samples=30, n_features=10, centers=3, random_state=10, cluster_std=5)``, scaled to 0..1 over the
+    whole array and flattened row by row; user j rates the items 0..29 by the values 30j .. 30j+29. For ``split:
+    none`` and ``candidates: all``.
     """
 
     def load(self, context: LoadContext) -> Interactions:

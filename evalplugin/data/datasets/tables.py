@@ -164,8 +164,8 @@ class ColumnOptions(DatasetLoader):
     duplicates: Annotated[
         DuplicatePolicy,
         Field(
-            description="a user-item pair that stands twice: refuse it, take its last row, or the mean or max rating, "
-            "or keep all, as each is an event"
+            description="a repeated pair: refuse it, take its last row, or the mean or max rating, or keep all, as "
+            "events"
         ),
     ] = "error"
     part: Annotated[
@@ -373,9 +373,8 @@ _TextFiles = Annotated[
 class Csv(FileDataset):
     """Interactions from one or several CSV files with a header line; compressed files (.gz, .bz2) too.
 
-    Files are UTF-8, and a value may stand in double quotes. Ids are integers if reading them as integers changes
-    none; a column with any other id, such as ``x7`` or ``007``, is text; ``ids: text`` makes text of all. Times
-    are numbers, or dates as in ISO 8601.
+    Files are UTF-8, and a value may stand in double quotes. Ids are integers if that changes none, else, as with
+    ``x7`` or ``007``, the column is text; ``ids: text`` makes text of all. Times are numbers, or ISO 8601 dates.
     """
 
     path: _TextFiles
@@ -416,8 +415,7 @@ class Parquet(FileDataset):
 class Json(FileDataset):
     """Interactions from one or several files of JSON lines, an object a line; compressed files (.gz, .bz2) too.
 
-    Columns are keys of the objects, which hold numbers or text; other keys, such as reviews, are not read. Times are
-    numbers, or dates as in ISO 8601.
+    Columns are keys of the objects, which hold numbers or text. Times are numbers, or ISO 8601 dates.
     """
 
     path: _TextFiles
@@ -429,9 +427,9 @@ class Json(FileDataset):
 @dataset("dataframe")
 @dataclass(frozen=True, eq=False)
 class DataFrame(ColumnOptions):
-    """Interactions from a table of pandas, polars or Arrow: for Python only, as a config file cannot hold one.
+    """Interactions from a table of pandas, polars or Arrow, for Python only.
 
-    ``DataFrame(frame, rating="stars")``; in a config file use ``csv`` or ``parquet``.
+    ``DataFrame(frame, rating="stars")``.
     """
 
     # Not a field, as fields are options of a config file and are logged.

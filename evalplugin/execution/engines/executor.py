@@ -28,12 +28,12 @@ _PROBE_SECONDS = 120.0
 class Executor:
     """Any executor of Python's concurrent.futures: of processes, of Dask, of MPI, of Slurm through dask-jobqueue.
 
-    `factory` names a function that returns one, with `params` as its arguments: `package.module:function`, or
-    `file.py:function` with the file beside the config. How many tasks it gets at a time is `workers`, which must be
-    given; `score` takes other engines. Each task runs in a process of its own that the executor's worker starts,
-    within the `limits` of the config. Workers must have the same Python, evalplugin and libraries as this machine,
-    which is checked. The executor is shut down at the end, and should end a cluster that it has started. A lost
-    worker is an error, unless the executor runs its tasks again: the results until then are in the store.
+    `factory` names a function that returns one, with `params` as its arguments; a file is beside the config.
+    `workers`, the tasks at a time, must be given; `score` takes other engines. Each task runs in a process of its own
+    that the executor's worker starts, within the `limits` of the config. Workers must have the same Python,
+    evalplugin and libraries as this machine, which is checked. The executor is shut down at the end, and should end a
+    cluster that it has started. A lost worker is an error, unless the executor runs its tasks again: the results
+    until then are in the store.
     """
 
     factory: Annotated[

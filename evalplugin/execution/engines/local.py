@@ -50,8 +50,7 @@ _SERVE = (
 class Local:
     """This machine: one task after the other in this process, or ``workers`` tasks at a time.
 
-    With several workers or limits, each task has a process of its own: one that crashes, hangs or is killed affects
-    no other.
+    With several workers or limits, each task has a process of its own.
     """
 
     users_per_task: UsersPerTask = 100_000

@@ -35,11 +35,11 @@ _HELP = "see `evalplugin describe engine ray`"
 class Ray:
     """The machines of a Ray cluster: `pip install ray`, here and on every node.
 
-    Each task runs in a process of its own, within the `limits` of the config: a model that crashes, hangs or takes
-    too much memory fails alone. A fold is written once to the disk of each node. What ran on a lost node is run
-    again on another one. Nodes must have the same Python, evalplugin and libraries as this machine, which is
-    checked; plugin files and the modules that they import are sent along. Left out, `workers` is as many tasks as
-    the nodes have CPUs for; a larger number makes a cluster with an autoscaler grow.
+    Each task runs in a process of its own, within the `limits` of the config. A fold is written once to the disk of
+    each node. What ran on a lost node is run again on another one. Nodes must have the same Python, evalplugin and
+    libraries as this machine, which is checked; plugin files and the modules that they import are sent along. By
+    default, `workers` is as many tasks as the nodes have CPUs for; a larger number makes a cluster with an autoscaler
+    grow.
 
     - `address: local` starts Ray on this machine, and ends it with the bake-off; for a command, RAY_ADDRESS=local.
     - `address: auto` is the cluster of this machine: where `ray start` was run, and in a job of `ray job submit`, which
@@ -47,14 +47,9 @@ class Ray:
     - `address: 10.0.0.1:6379` is the head node of a cluster of which this machine is a node.
     - `address: ray://10.0.0.1:10001` is Ray Client, from a machine outside of the cluster.
 
-    Kubernetes: create a RayCluster by KubeRay from an image with evalplugin, then
-    `ray job submit --address http://HEAD:8265 --working-dir . -- evalplugin run --engine ray config.yaml`.
-
-    Databricks: `ray.util.spark.setup_ray_cluster(max_worker_nodes=4)` in the notebook, then `evalplugin.run(config,
-    engine="ray")`; evalplugin is installed on the Spark cluster.
-
-    Slurm: `srun --nodes=4 ray symmetric-run --address HEAD:6379 -- evalplugin run --engine ray config.yaml`, or
-    `ray start --head` on the first node and `ray start --address HEAD:6379` on the others.
+    Kubernetes, on a RayCluster of KubeRay: `ray job submit --address http://HEAD:8265 --working-dir . -- evalplugin run
+    --engine ray config.yaml`. Databricks: `ray.util.spark.setup_ray_cluster(max_worker_nodes=4)` in the notebook.
+    Slurm: `srun --nodes=4 ray symmetric-run --address HEAD:6379 -- evalplugin run --engine ray config.yaml`.
 
     Where a cluster asks for a token, as by default from Ray 2.59 on, RAY_AUTH_TOKEN holds it, or the file
     `~/.ray/auth_token`.

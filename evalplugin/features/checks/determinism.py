@@ -24,14 +24,14 @@ _EVERY = 5  # interaction of the sample is held out
 @model_check(
     "EV112",
     title="a model that is not deterministic",
-    rule="Found where a model that is fitted twice on the same sample, with the same random stream, lists other items "
-    "or another order for any user. The sample has up to 200 users and 300 items, drawn at random. Models from "
-    "elsewhere (lists, programs, MLflow) and those that fail on the sample are left out. What differs only on more "
-    "data, or only between machines, is not seen.",
+    rule="Found where a model that is fitted twice on the same sample (up to 200 users and 300 items, at random), "
+    "with the same random stream, lists other items or another order for any user. Models from elsewhere (lists, "
+    "programs, MLflow) are left out. What differs only on more data, or between machines, is not seen.",
     why="Results cannot be repeated, and a difference between two models may be one between two runs of the same.",
-    source="Bouthillier, Laurent and Vincent: Unreproducible Research is Reproducible. ICML 2019.",
-    remedy="Draw all random numbers from the `rng` that `fit` gets, sort sets before they are walked through, and let "
-    "libraries use one thread where their sums depend on the number. Where chance is meant, repeat it: `seeds: 5`.",
+    source="Bouthillier et al., ICML 2019.",
+    remedy="Draw all random numbers from the `rng` that `fit` gets, sort sets before they are walked through, and "
+    "let libraries use one thread where their sums depend on the number. Where chance is meant, repeat it: `seeds: "
+    "5`.",
 )
 def _not_deterministic(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
     split = _sample(data.folds[0].train)

@@ -36,19 +36,15 @@ _GLANCE = 1000  # rows that are compared first: most models differ there
     rule="Found where more than 1 % of the first k places (k of the primary metric) hold an item that the user has in "
     "the train data, where more than 1 % of the lists are shorter than k though there are items enough (candidates "
     "`unseen` or `all`), or where the places k and k + 1 have the same score in more than 20 % of the lists of users "
-    "with train data. Lists of built-in models that took less than a second are made again with two other orders of "
-    "equal scores, within five seconds for all models: ties that move the primary metric by less than a quarter of "
-    "the width of its interval are no finding. Where k is `recommend.n`, only lists that are made again show what is "
-    "tied.",
-    why="A seen item and an empty place cannot be in the truth: both are lost for a reason that is not taste. Among "
-    "equal scores an arbitrary order decides: the hash of the seed and the item, or, with `recommend: {ties: id}`, "
-    "the order of the ids, which often follows popularity or age.",
-    source="Tamm, Damdinov and Vasilev: Quality Metrics in Recommender Systems: Do We Calculate Metrics Consistently? "
-    "RecSys 2021. McSherry and Najork: Computing Information Retrieval Performance Measures Efficiently in the "
-    "Presence of Tied Scores. ECIR 2008.",
+    "with train data. Quick built-in models list again with two other orders of equal scores: ties that move the "
+    "primary metric by less than a quarter of the width of its interval are no finding. Where k is `recommend.n`, "
+    "only these show ties.",
+    why="A seen item and an empty place cannot be in the truth. Among equal scores an arbitrary order decides: a "
+    "hash or, with `recommend: {ties: id}`, the ids, which often follow popularity or age.",
+    source="Tamm et al., RecSys 2021; McSherry and Najork, ECIR 2008.",
     remedy="Seen items: `recommend: {candidates: unseen}`. Short lists: let the model fall back, for example on "
-    "popularity. Ties: let the model break them by something that it knows; often scores were rounded. Another `seed` "
-    "shows what the order of ties is worth.",
+    "popularity. Ties: let the model break them by something that it knows; often scores were rounded. Another "
+    "`seed` shows what the order of ties is worth.",
 )
 def _bad_lists(results: SplitResults) -> Iterator[Found]:
     kind = results.config.spec.recommend.candidates
@@ -215,10 +211,8 @@ class _OtherOrders:
     title="models give the same lists",
     rule="Found where the first k places (the k of the primary metric) of a model are those of an earlier one for at "
     "least 99 % of the users, item by item.",
-    why="Usually a parameter has no effect, a name is misspelt inside of a plugin, or all fall back on the same list. "
-    "In a gate the twin costs confidence all the same.",
-    source="Dodge, Gururangan, Card, Schwartz and Smith: Show Your Work: Improved Reporting of Experimental Results. "
-    "EMNLP 2019 (on what was really varied).",
+    why="Usually a parameter has no effect, or all fall back on the same list. In a gate the twin costs confidence.",
+    source="Dodge et al., EMNLP 2019 (on what was really varied).",
     remedy="Look at the parameters of these models in MLflow; leave all but one of them out.",
 )
 def _same_lists(results: SplitResults) -> Iterator[Found]:

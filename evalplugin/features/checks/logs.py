@@ -36,21 +36,18 @@ _Hashes: TypeAlias = "npt.NDArray[np.uint64]"
     "EV110",
     title="duplicates, bots, constant raters",
     rule="Found where more than 1 % of the users are copies of another one: the same 10 or more items, at most half "
-    "of the catalogue, with the same ratings (and times, which are told apart). Near copies count: 80 % of the items "
-    "of both with the same rating, or at the same time where there are no ratings, if these are more than chance "
-    "gives. They are looked for by ten min-hash signatures of three hashes each, which finds 95 % of the pairs that "
-    "share 80 %, and none in data without ratings and times. Also found where users with more than 50 times the "
-    "median number of interactions, or with 90 % of a catalogue of 100 or more items of which the median user has at "
-    "most a tenth, have more than 5 % of all interactions, or where more than 5 % of the users with 10 or more "
-    "explicit ratings give the same to every item.",
+    "of the catalogue, with the same ratings (and times). Near copies count: 80 % of the items of both with the same "
+    "rating, or at the same time where there are no ratings, if these are more than chance gives; min-hash signatures "
+    "find 95 % of such pairs, and none in data without ratings and times. Also found where users with more than 50 "
+    "times the median number of interactions, or with 90 % of a catalogue of 100 or more items of which the median "
+    "user has at most a tenth, have more than 5 % of all interactions, or where more than 5 % of the users with 10 or "
+    "more explicit ratings give the same to every item.",
     why="A copy in the train data answers for its twin in the test. Machines decide what is popular and who is whose "
-    "neighbour. A constant rating hides taste from models of ratings.",
-    source="Gunes, Kaleli, Bilge and Polat: Shilling Attacks against Recommender Systems. Artificial Intelligence "
-    "Review 2014. Basaran, Ntoutsi and Zimek: Redundancies in Data and their Effect on the Evaluation of "
-    "Recommendation Systems. SDM 2017.",
-    remedy="Keep one of each copy, and none of the machines, where the data comes from. Users with the same items and "
-    "other ratings are counted apart, and are no copies. Where the users are real, put the code under `checks.ignore` "
-    "and say who they are.",
+    "neighbour. A constant rating hides taste.",
+    source="Gunes et al., Artificial Intelligence Review 2014; Basaran et al., SDM 2017.",
+    remedy="Keep one of each copy, and no machines, where the data comes from. Users with the same items and other "
+    "ratings are counted apart, and are no copies. Where the users are real, ignore it (`checks.ignore`) and say who "
+    "they are.",
 )
 def _unlikely_users(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
     full = in_one_piece(data.info.full)

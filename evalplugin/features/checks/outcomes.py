@@ -30,15 +30,13 @@ _LEAST_VALUES = 3  # of two values, each is at an end
 @result_check(
     "EV103",
     title="popularity leads every learned model",
-    rule="Found where a model of the type `popularity` has a better mean by the primary metric than every other one "
-    "but `random`. Users without train data show no taste: nothing is found where a learned model leads among the "
-    "others, or where there are no others.",
-    why="Nothing personal was shown to help. Either the learned models are wrong for the data or set wrongly, or the "
-    "test asks what is popular: a short time, one interaction a user, or only hits.",
-    source="Cremonesi, Koren and Turrin: Performance of Recommender Algorithms on Top-N Recommendation Tasks. RecSys "
-    "2010. Ji, Sun, Zhang and Li: A Re-visit of the Popularity Baseline in Recommender Systems. SIGIR 2020.",
-    remedy="Tune the learned models; look at `novelty`, `coverage` and groups of users by popularity; ask whether the "
-    "split tests tastes. Where popularity is hard to beat, that is a result.",
+    rule="Found where `popularity` has a better mean by the primary metric than every other model but `random`, "
+    "unless a learned model leads among the users with train data, or no user has any.",
+    why="Nothing personal was shown to help: the learned models are wrong for the data or set wrongly, or the test "
+    "asks what is popular (a short time, one interaction a user, only hits).",
+    source="Cremonesi et al., RecSys 2010; Ji et al., SIGIR 2020.",
+    remedy="Tune the learned models; look at `novelty`, `coverage` and groups of users by popularity; ask whether "
+    "the split tests tastes. Where popularity is hard to beat, that is a result.",
 )
 def _popularity_leads(results: SplitResults) -> Iterator[Found]:
     ranked = [row for row in results.comparison.models if row.rank is not None]
@@ -66,13 +64,13 @@ def _popularity_leads(results: SplitResults) -> Iterator[Found]:
 @result_check(
     "EV104",
     title="the best parameter is at the edge of its range",
-    rule="Found for each parameter of a `tune` or a `grid` whose best value is the lowest or the highest of its range "
-    "or of three numbers at least; in a range of fractions, within 2 % of its end. Of a `tune`, the best trial on any "
-    "fold counts; of a `grid`, the best point by the primary metric.",
+    rule="Found for each parameter of a `tune` or a `grid` whose best value is the lowest or the highest of its "
+    "range or of three numbers at least; in a range of fractions, within 2 % of its end. Of a `tune`, the best trial "
+    "on any fold counts; of a `grid`, the best point by the primary metric.",
     why="A wider range may hold a better value: the model is compared below what it can do.",
-    source="Rendle, Zhang and Koren: On the Difficulty of Evaluating Baselines. 2019, arXiv:1905.01395.",
-    remedy="Widen the range at that end and run again: what was computed comes from the cache. Where the end is one "
-    "of nature (a share of 0 or 1), ignore it.",
+    source="Rendle et al. 2019, arXiv:1905.01395.",
+    remedy="Widen the range at that end and run again. Where the end is one of nature (a share of 0 or 1), ignore it "
+    "(`checks.ignore`).",
 )
 def _at_edge(results: SplitResults) -> Iterator[Found]:
     spaces = {model.name: model.space for model in results.config.models if model.space}
@@ -124,10 +122,10 @@ def _edge(model: str, value: Mapping[str, Any], ends: tuple[float, ...], where: 
     "EV108",
     title="too few users for min_gain",
     rule="Found where the gate asks for a `min_gain` above 0, and the gain that a one-sided test at its confidence "
-    "(corrected for the number of challengers) finds 4 times in 5 is larger than that for every challenger; not after "
-    "a promotion.",
+    "(corrected for the number of challengers) finds 4 times in 5 is larger than that for every challenger; not "
+    "after a promotion.",
     why="A model that is better by what you ask for would hardly ever be promoted.",
-    source="Sakai: Statistical Reform in Information Retrieval? SIGIR Forum 2014 (on effect sizes and sample sizes).",
+    source="Sakai, SIGIR Forum 2014.",
     remedy="Test more users: more of each user's data, several folds, a longer time. Or ask for a gain that these "
     "users can show.",
 )
@@ -201,11 +199,10 @@ def _power(
     title="a few large clusters decide the means",
     rule="Found where scores are in clusters, such as the queries of sessions, whose effective number, (sum n)^2 / "
     "sum n^2 over the numbers n of each cluster's scores, is below 100 and below half of their number.",
-    why="Most samples lack the few clusters that matter: where large clusters are served better or worse than small "
-    "ones, 95 % intervals of means held in as few as 54 % of simulated bake-offs (from 100 on, in 93 % or more), and "
-    "tests at 5 % erred in up to 18 % (experiments/statistics, unequal_clusters.md).",
-    source="Carter, Schnepel and Steigerwald: Asymptotic Behavior of a t-Test Robust to Cluster Heterogeneity. Review "
-    "of Economics and Statistics 2017.",
+    why="Where large clusters are served better or worse than small ones, 95 % intervals of means held in as few as "
+    "54 % of simulated bake-offs (from 100 on, in 93 % or more), and tests at 5 % erred in up to 18 % "
+    "(experiments/statistics, unequal_clusters.md).",
+    source="Carter et al., Review of Economics and Statistics 2017.",
     remedy="Test more sessions or visitors. Look at the mean over clusters. Find out whether the largest are people: "
     "robots and shared accounts have no taste.",
 )
@@ -217,16 +214,14 @@ def _few_clusters(results: SplitResults) -> Iterator[Found]:
 @result_check(
     "EV119",
     title="the leader is worse for a group",
-    rule="Found where in a group of users the leader by the primary metric has a worse mean than the gate's champion, "
-    "or the baseline where there is no gate. By the paired permutation test at 5 %, corrected for all models and "
-    "groups of the segment (Holm), and for the number of segments (Bonferroni). Segments that are made from held-out "
-    "items, such as `popularity`, are left out. Another model that is better for a group is no defect.",
-    why="The mean over all users hides who pays for it: a model may lead by its gain for active users, and serve "
-    "newcomers worse than before.",
-    source="Ekstrand, Tian, Azpiazu, Ekstrand, Anuyah, McNeill and Pera: All The Cool Kids, How Do They Fit In? "
-    "Popularity and Demographic Biases in Recommender Evaluation and Effectiveness. FAT* 2018.",
-    remedy="Look at the group on the page and by `evalplugin compare --segment`. Serve it by the other model, or let a "
-    "gate refuse the leader: `guardrails: {segments: {activity: {margin: 2 %}}}`.",
+    rule="Found where in a group of users the leader by the primary metric has a worse mean than the gate's "
+    "champion, or the baseline where there is no gate, by the paired permutation test at 5 %, corrected for all "
+    "models and groups of the segment (Holm) and for the number of segments (Bonferroni). Segments that are made "
+    "from held-out items, such as `popularity`, are left out.",
+    why="The mean over all users hides who pays for it: the leader may serve newcomers worse than before.",
+    source="Ekstrand et al., FAT* 2018.",
+    remedy="Look at the group on the page and by `evalplugin compare --segment`. Serve it by the other model, or let "
+    "a gate refuse the leader: `guardrails: {segments: {activity: {margin: 2 %}}}`.",
 )
 def _loses_in_group(results: SplitResults) -> Iterator[Found]:
     comparison, champion = results.comparison, _champion(results)

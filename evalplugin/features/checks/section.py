@@ -22,7 +22,7 @@ class CheckRules(Closed):
 
     ignore: list[Code] = Field(
         default=[],
-        description="Codes of checks that are not made.",
+        description="Codes of checks that are not made; write the reason beside.",
         examples=[["EV103"]],
     )
     error: list[Code] = Field(

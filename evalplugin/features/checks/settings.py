@@ -38,9 +38,8 @@ _MIN_LEVELS = 3  # 0 and 1, or -1 and 1, need no threshold
     title="tuned models against untuned ones",
     rule="Found where one model has a `tune`, and another one has numbers among its parameters and none. Models from "
     "elsewhere (lists, programs, MLflow) and the champion are left out.",
-    why="A difference may come from the tuning alone: many published gains over older models are gone once those are "
-    "tuned with the same care.",
-    source="Ferrari Dacrema, Cremonesi, Jannach: Are we really making much progress? RecSys 2019.",
+    why="A difference may come from the tuning alone.",
+    source="Ferrari Dacrema et al., RecSys 2019.",
     remedy="Give each model a `tune`; the budget is the same for all.",
 )
 def _tuned_against_untuned(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
@@ -75,14 +74,12 @@ def _has_number(params: Mapping[str, Any]) -> bool:
     "EV107",
     title="sampled candidates",
     rule="Found where `recommend.candidates` is `sampled`, unless the draw takes at least half of the catalogue for "
-    "every user. Also where candidates are `given` and the pools have every held-out item of the users who have one, "
-    "beside others that are on average less than half of the catalogue: such pools were made from the truth, as those "
-    "of one positive and 100 negatives are.",
-    why="Scores on a few random candidates need not even rank models in the same order as scores on the catalogue. "
-    "With few candidates all metrics become the same as the area under the ROC curve.",
-    source="Krichene and Rendle: On Sampled Metrics for Item Recommendation. KDD 2020.",
-    remedy="Rank all items: `recommend: {candidates: unseen}`. To reproduce published numbers on the same pools, put "
-    "the code under `checks.ignore`, and compare with these alone.",
+    "every user. Also where `given` pools have every held-out item of their users, beside others that are on average "
+    "less than half of the catalogue: they were made from the truth.",
+    why="Scores on a few random candidates need not rank models in the same order as scores on the catalogue.",
+    source="Krichene and Rendle, KDD 2020.",
+    remedy="Rank all items: `recommend: {candidates: unseen}`. To reproduce published numbers on the same pools, "
+    "ignore it (`checks.ignore`), and compare with these alone.",
 )
 def _sampled_candidates(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
     drawn, items = config.spec.recommend.negatives, data.info.full.n_items
@@ -124,15 +121,14 @@ def _others_in_pools(data: PreparedData) -> float | None:
 @data_check(
     "EV113",
     title="a column of ratings or times that is not read",
-    rule="Found where a table (`csv`, `parquet`, `dataframe`) has a column that looks like ratings or counts (rating, "
-    "score or stars is a word of its name; overall, weight, count, play_count, plays, watch_ratio and the like are "
-    "its whole name) or like times (timestamp, time, date, when, created_at, unixReviewTime and the like are its "
-    "whole name), and the config names no `rating` or no `timestamp`.",
+    rule="Found where the config names no `rating` or no `timestamp`, and a table (`csv`, `parquet`, `dataframe`) "
+    "has a column that looks like ratings or counts (rating, score or stars is a word of its name; overall, weight, "
+    "count, plays, watch_ratio and the like are its whole name) or like times (timestamp, time, date, when, "
+    "created_at and the like are its whole name).",
     why="Without ratings every interaction counts the same, one star too. Without times no split can keep the future "
     "out of the train data.",
-    source="Ji, Sun, Zhang and Li: A Critical Study on Data Leakage in Recommender System Offline Evaluation. "
-    "ACM TOIS 2023.",
-    remedy="Name the column; or, where it means something else, put the code under `checks.ignore`.",
+    source="Ji et al., ACM TOIS 2023.",
+    remedy="Name the column, or, where it means something else, ignore it (`checks.ignore`).",
 )
 def _unused_columns(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
     looks = {
@@ -149,12 +145,11 @@ def _unused_columns(config: CheckedConfig, data: PreparedData) -> Iterator[Found
     title="dates written as integers",
     rule="Found where at least 90 % of the times are integers such as 20260131 (or with a time of day, 202601311530 "
     "and 20260131153000): years from 1900 to 2100, months from 1 to 12, days from 1 to 31.",
-    why="Integers are read as seconds since 1970: their order is right, their distances are not. Days, durations and "
-    "dates of a config (`7d`, the `cutoff` of a split, the half-life of a model) do not mean what they say.",
-    source="ISO 8601, whose basic format this is. Harper and Konstan: The MovieLens Datasets: History and Context. ACM "
-    "TiiS 2015, whose times are seconds since 1970.",
+    why="Integers are read as seconds since 1970: their order is right, but days, durations and dates of a config "
+    "(`7d`, the `cutoff` of a split, the half-life of a model) do not mean what they say.",
+    source="ISO 8601 (basic format).",
     remedy="Write dates as text, 2026-01-31, or convert the column before: `pandas.to_datetime(column, "
-    "format='%Y%m%d')`. Where the order alone matters, put the code under `checks.ignore`.",
+    "format='%Y%m%d')`. Where the order alone matters, ignore it (`checks.ignore`).",
 )
 def _integer_dates(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
     times = data.info.full.timestamp
@@ -187,13 +182,11 @@ def _are_dates(times: npt.NDArray[np.int64]) -> Flags:
     rule="Found where a metric asks which items are relevant, ratings look explicit, and `relevance.threshold` is not "
     "set or reached by every rating. Ratings look explicit if there are three values at least, the highest is at most "
     "20 times the median, and they are no small counts: whole numbers from 1 of which 1 is the most common. The "
-    "proposed threshold is the level that a share of the ratings nearest to a half reaches, never all or none. Where "
-    "10 % or more of the values are 0, it is taken from those above 0, as a 0 may mean that there is no rating.",
+    "proposed threshold is reached by about half of the ratings (of those above 0, where 10 % or more are 0).",
     why="Without a threshold a list of items that a user rated with one star is a success.",
-    source="Cremonesi, Koren and Turrin: Performance of Recommender Algorithms on Top-N Recommendation Tasks. RecSys "
-    "2010, which tests on ratings of five stars alone.",
+    source="Cremonesi et al., RecSys 2010, which tests on ratings of five stars alone.",
     remedy="Set `relevance: {threshold: 4}`, or whatever your users mean by good. Where 0 means no rating, leave "
-    "these rows out: `{type: rating, min: 1}` is the filter.",
+    "these rows out: `filters: [{type: rating, min: 1}]`.",
 )
 def _no_threshold(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
     yield from map(Found, relevance_warnings(config.metrics, config.spec.relevance, data.info.full))
@@ -264,13 +257,12 @@ def kind_of_values(data: Interactions) -> Literal["ratings", "counts", "other"]:
     "EV121",
     title="a rating of 0 that may mean no rating",
     rule="Found where ratings look explicit, as for EV114, more than a third of them are 0, and there are at least "
-    "five values above 0 and none below. Judgements of relevance, such as 0 to 4, have fewer values.",
-    why="Models of ratings learn that these items are the worst, error metrics ask for a prediction of 0, and an item "
-    "that a user has chosen counts as a failure.",
-    source="Ziegler, McNee, Konstan and Lausen: Improving Recommendation Lists through Topic Diversification. WWW "
-    "2005, whose data, Book-Crossing, has 0 for books that were read and not rated (62 % of its rows).",
-    remedy="Leave these rows out, `filters: [{type: rating, min: 1}]`, or leave out the column `rating` to learn from "
-    "all of them alike. Where 0 is a rating, put the code under `checks.ignore`.",
+    "five values above 0 and none below.",
+    why="Models of ratings learn that these items are the worst, error metrics ask for a prediction of 0, and an "
+    "item that a user has chosen counts as a failure.",
+    source="Ziegler et al., WWW 2005, whose data, Book-Crossing, has 0 for unrated books (62 % of its rows).",
+    remedy="Leave these rows out, `filters: [{type: rating, min: 1}]`, or leave out the column `rating` to learn "
+    "from all of them alike. Where 0 is a rating, ignore it (`checks.ignore`).",
 )
 def _zeros_as_ratings(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
     full = data.info.full
@@ -292,10 +284,9 @@ def _zeros_as_ratings(config: CheckedConfig, data: PreparedData) -> Iterator[Fou
     rule="Found where the highest value is more than 20 times the median, and a model reads the values (as its "
     "`uses_ratings` declares; or else if it predicts ratings), or a metric takes them as gains (`ndcg` and `dcg`, "
     "unless with `gain=binary`).",
-    why="A few users with thousands of plays of an item decide what a model learns, and one item decides the nDCG of a "
-    "user.",
-    source="Hu, Koren and Volinsky: Collaborative Filtering for Implicit Feedback Datasets. ICDM 2008, which takes the "
-    "logarithm of such counts.",
+    why="A few users with thousands of plays of an item decide what a model learns, and one item decides the nDCG of "
+    "a user.",
+    source="Hu et al., ICDM 2008, which takes the logarithm of such counts.",
     remedy="Store log(1 + count) as the rating, or set `values: binary` where the model has it, and `gain=binary` in "
     "the metric.",
 )
@@ -332,13 +323,12 @@ def _counts_as_ratings(config: CheckedConfig, data: PreparedData) -> Iterator[Fo
     "EV116",
     title="a model that may have seen the test data",
     rule="Found for each model that reads one of MLflow, by its type (`mlflow`) or by a parameter (`models:/...`).",
-    why="It was fitted before this split, perhaps on the very interactions that are held out here: its scores may be "
-    "too high.",
-    source="Kapoor and Narayanan: Leakage and the Reproducibility Crisis in Machine-Learning-Based Science. Patterns "
-    "2023.",
-    remedy="Compare its type and parameters, fitted anew, as the gate does with a champion: "
-    "`gate: {champion: {registry: NAME@ALIAS}}`. Or split by a time after its training: `split: {type: temporal, "
-    "cutoff: 2026-01-31}`, and put the code under `checks.ignore`.",
+    why="It was fitted before this split, perhaps on the interactions that are held out here: its scores may be too "
+    "high.",
+    source="Kapoor and Narayanan, Patterns 2023.",
+    remedy="Compare its type and parameters, fitted anew, as the gate does with a champion: `gate: {champion: "
+    "{registry: NAME@ALIAS}}`. Or split by a time after its training, `split: {type: temporal, cutoff: 2026-01-31}`, "
+    "and ignore it.",
 )
 def _seen_test_data(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
     for model in config.models:

@@ -36,17 +36,14 @@ _EARLIEST, _LATEST = 631_152_000, 4_102_444_800  # 1990 and 2100: other times ar
     "EV101",
     title="train data from the future",
     rule="Found where more than 1 % of the test users have train interactions later than their first test "
-    "interaction, or where on average more than 5 % of the train data are later than a test interaction. A temporal "
-    "split has none; the room is for a few late records. Without times this check is silent.",
-    why="In production no model knows the future. Here one learns what became popular after the moment that it is "
-    "tested on. `last_n`, `holdout` and `kfold` do this as soon as users are active at different times, and it can "
-    "change the order of models.",
-    source="Ji, Sun, Zhang and Li: A Critical Study on Data Leakage in Recommender System Offline Evaluation. "
-    "ACM TOIS 2023. Meng, McCreadie, Macdonald and Ounis: Exploring Data Splitting Strategies for the Evaluation of "
-    "Recommendation Models. RecSys 2020.",
-    remedy="Split by time: `split: {type: temporal, quantile: 0.9}`. The finding counts the users whom that leaves "
-    "for the test, and those without history: a lower quantile leaves more of the others, `cold: drop` the others "
-    "alone. Where popularity and tastes do not change over the time of the data, put the code under `checks.ignore`.",
+    "interaction, or where on average more than 5 % of the train data are later than a test interaction. Without "
+    "times this check is silent.",
+    why="In production no model knows the future. Here one learns what became popular later, with `last_n`, "
+    "`holdout` and `kfold` as soon as users are active at different times; it can change the order of models.",
+    source="Ji et al., ACM TOIS 2023; Meng et al., RecSys 2020.",
+    remedy="Split by time: `split: {type: temporal, quantile: 0.9}`. A lower quantile leaves more test users with a "
+    "history, `cold: drop` these alone. Where popularity and tastes do not change over the time of the data, ignore "
+    "it (`checks.ignore`).",
 )
 def _future(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
     shares = [_future_shares(fold) for fold in data.folds if not fold.overlap_allowed]
@@ -112,12 +109,12 @@ def _future_shares(fold: Split) -> tuple[float, float] | None:
     "EV102",
     title="items first seen after the cut",
     rule="Found where more than 5 % of the test interactions are on items that the train data does not have (mean "
-    "over folds). The split `new_items` asks for such items.",
+    "over folds), but for the split `new_items`.",
     why="No model that learns from interactions can list such an item: the best possible recall is lower by that "
-    "share, for all models alike.",
-    source="Schein, Popescul, Ungar and Pennock: Methods and Metrics for Cold-Start Recommendations. SIGIR 2002.",
-    remedy="Compare on items that can be known: `cold: drop` in the split. Or keep them and read all scores as out of "
-    "the smaller maximum.",
+    "share.",
+    source="Schein et al., SIGIR 2002.",
+    remedy="Compare on items that can be known, by `cold: drop` in the split, or read all scores as out of the "
+    "smaller maximum.",
 )
 def _cold_items(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
     if data.info.split_type == "new_items":
@@ -140,12 +137,11 @@ def _cold_items(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
     "EV118",
     title="equal times at the cut",
     rule="Found where a split holds out the latest interactions of each user, and more than 5 % of the test users "
-    "have train interactions at the very time of their first test interaction. `temporal` has none; with `given` and "
-    "`next_item`, no seed draws.",
-    why="The seed draws which of the interactions at that time are held out: their order is not in the data, as where "
-    "many ratings were entered at once.",
-    source="Meng, McCreadie, Macdonald and Ounis: Exploring Data Splitting Strategies for the Evaluation of "
-    "Recommendation Models. RecSys 2020 (on how much the split decides).",
+    "have train interactions at the very time of their first test interaction; not with `temporal`, `given` and "
+    "`next_item`.",
+    why="The seed draws which of these interactions are held out: their order is not in the data, as where many "
+    "ratings were entered at once.",
+    source="Meng et al., RecSys 2020 (on how much the split decides).",
     remedy="Cut between times: `split: {type: temporal, quantile: 0.9}`. Or run again with another `seed` to see how "
     "much the draw matters.",
 )
@@ -180,10 +176,9 @@ def _equal_times(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
     title="a test of mostly one group or one day",
     rule="Found where more than half of the test interactions are of one day (UTC) while the data has several, where "
     "more than 80 % of the test users are in one group of a segment that the config names, or where more than half of "
-    "them have no train data. Times that are no seconds since 1970 are not looked at, nor are the default segments.",
+    "them have no train data. Times must be seconds since 1970; default segments do not count.",
     why="The conclusion holds for what was tested: a Monday, a campaign, one country, newcomers.",
-    source="Beel, Brunel: Data Pruning in Recommender Systems Research: Best-Practice or Malpractice? RecSys 2019 (on "
-    "who is left in a test).",
+    source="Beel and Brunel, RecSys 2019.",
     remedy="Test a longer time (a whole week or several folds), and compare by groups: `segments`.",
 )
 def _one_group(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
@@ -242,12 +237,11 @@ def _main_day(tests: list[Interactions], info: DataInfo) -> str | None:
     rule="Found where a filter counts interactions (`k_core`, `min_count`, or one that says so by "
     "`depends_on_others`) and, on the train data of the first fold alone, would leave out interactions that are in "
     "it.",
-    why="Who is in the data depends on what users did afterwards: in production, the same users and items would be "
-    "missing, or have less history. Filtered data has users and items that are easier to predict, and models may come "
-    "in another order on it.",
-    source="Beel and Brunel: Data Pruning in Recommender Systems Research: Best-Practice or Malpractice? RecSys 2019.",
-    remedy="Leave the filter out, lower its numbers, or report the result as one for users and items that will have "
-    "this many interactions. `min_train` of a split asks for train interactions alone.",
+    why="Who is in the data depends on what users did afterwards. Filtered data is easier to predict, and models may "
+    "come in another order on it.",
+    source="Beel and Brunel, RecSys 2019.",
+    remedy="Leave the filter out, lower its numbers, or say so with the result. `min_train` of a split asks for train "
+    "interactions alone.",
 )
 def _filters_that_see_the_test_data(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
     dataset = next(dataset for dataset in config.datasets if dataset.name == data.info.dataset)

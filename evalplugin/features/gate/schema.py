@@ -82,16 +82,14 @@ class ChampionSpec(Closed):
     registry: str | None = Field(
         default=None,
         json_schema_extra={"pattern": f"^{_NAME}@{_ALIAS}$"},
-        description="name@alias of a model that evalplugin registered. Until there is one, compare.baseline "
-        "stands for it.",
+        description="name@alias of a model that evalplugin registered; until there is one, compare.baseline.",
         examples=["shop-recommender@champion"],
     )
 
     trust: bool = Field(
         default=False,
         description="Fit the champion that MLflow names also where it runs a program or a plugin, reads files or "
-        "loads a deployed model: whoever may write to the tracking store can then run code here. Beside "
-        "`register` it stands alone.",
+        "loads a deployed model: whoever may write to the tracking store can then run code here.",
         examples=[True],
     )
 
@@ -119,7 +117,7 @@ class CostLimit(Closed):
     max_ratio: float | None = Field(
         default=None,
         gt=0,
-        description="Most that is allowed, as a multiple of what the champion costs.",
+        description="The same as a multiple of the champion's.",
         examples=[1.5],
     )
 
@@ -135,13 +133,12 @@ class SegmentMargin(Closed):
 
     margin: _Amount | None = Field(
         default=None,
-        description="Most that may be lost in each group: a number, or a share such as 5 %.",
+        description="Most that may be lost in each group.",
         examples=["10 %"],
     )
     worst: _Amount | None = Field(
         default=None,
-        description="Most that may be lost from the champion's worst group to the challenger's, which may be "
-        "another.",
+        description="Most that may be lost from the champion's worst group to the challenger's.",
         examples=["2 %"],
     )
     gap: _Amount | None = Field(
@@ -152,13 +149,13 @@ class SegmentMargin(Closed):
     )
     metric: str | None = Field(
         default=None,
-        description="What must not be lost; left out: the gate's metric.",
+        description="Left out: the gate's.",
         examples=["recall@10"],
     )
     min_users: int | None = Field(
         default=None,
         ge=2,
-        description="Smaller groups are not judged; left out: the gate's min_users.",
+        description="Smaller groups are not judged; left out: the gate's.",
         examples=[100],
     )
 
@@ -170,7 +167,7 @@ class SegmentMargin(Closed):
 
 
 class Guardrails(Closed):
-    """Limits of losses and costs, which a challenger must not exceed."""
+    """Limits of losses and costs."""
 
     confidence: _Confidence | None = Field(
         default=None,
@@ -179,13 +176,13 @@ class Guardrails(Closed):
     )
     metrics: dict[str, _Amount] = Field(
         default={},
-        description="By metric the most that may be lost: a number, or a share of the champion's mean such as 1 %.",
+        description="By metric the most that may be lost: a number, or a share such as 1 %.",
         examples=[{"recall@10": "2 %"}],
     )
     costs: dict[Cost, CostLimit] = Field(
         default={},
-        description="By cost the most that is allowed; a fold's on average. peak_memory_mb is the growth of the "
-        "process by the model, without data and libraries.",
+        description="By cost the most that is allowed, a fold on average. peak_memory_mb is what the model adds to "
+        "the process.",
         examples=[{"recommend_seconds_per_user": {"max": 0.05}}],
     )
     segments: dict[str, SegmentMargin] = Field(
@@ -200,8 +197,8 @@ class Gate(Closed):
 
     champion: str | ChampionSpec | None = Field(
         default=None,
-        description="A model of this config by name, a run, or a registered model; left out: the model that "
-        "`register` names, beside which no other can be the champion, or else compare.baseline.",
+        description="A model of this config, a run, or a registered model; left out: the model that `register` names "
+        "(beside which no other can be the champion), or else compare.baseline.",
         examples=["popularity"],
     )
     challengers: list[str] | None = Field(
@@ -214,7 +211,7 @@ class Gate(Closed):
         default=None, description="What decides; left out: compare.primary.", examples=["ndcg@10"]
     )
     dataset: str | None = Field(
-        default=None, description="Dataset to decide on; needed where there are several.", examples=["shop"]
+        default=None, description="Needed where there are several.", examples=["shop"]
     )
     split: str | None = Field(
         default=None, description="Split to decide on; needed where there are several.", examples=["last_n"]
@@ -226,30 +223,29 @@ class Gate(Closed):
     )
     confidence: _Confidence = Field(
         default=0.95,
-        description="One-sided, that the gain is above min_gain, for all challengers together: in one decision, or "
-        "with `decisions` in so many. Without `decisions`, errors at 0.95 have a chance of about 78 % over 30 "
-        "independent ones.",
+        description="One-sided, that the gain is above min_gain, for all challengers together: in one decision, or in "
+        "all `decisions`. Without these, 30 independent decisions at 0.95 have an error with a chance of about 78 %.",
         examples=[0.99],
     )
     decisions: int | None = Field(
         default=None,
         ge=1,
         description="Over how many decisions, such as nights, the confidence holds; left out: for each alone. Those "
-        "taken are counted in the experiment, by dataset and split; after the last the gate refuses. Strict "
-        "levels need users: min_users of some thousands where most scores are 0.",
+        "taken are counted in the experiment, by dataset and split; after the last the gate refuses. Where most "
+        "scores are 0, it takes min_users of some thousands.",
         examples=[90],
     )
     min_users: int = Field(
         default=500,
         ge=2,
-        description="Fewer users with scores of both models are no evidence.",
+        description="Fewer users are no evidence.",
         examples=[200],
     )
     guardrails: Guardrails = Guardrails()
     fail_on: FailOn = Field(
         default="refuse",
-        description="When the exit code is 1: where the gate cannot judge (refuse), where no challenger is promoted "
-        "(keep, cannot tell too), or never.",
+        description="When the exit code is 1: where the gate cannot judge (refuse), where nothing is promoted (keep), "
+        "or never.",
         examples=["keep"],
     )
 
@@ -270,7 +266,7 @@ class Register(Closed):
     )
     refresh: bool = Field(
         default=True,
-        description="Whether a champion that stays is registered again where the data has changed, with new lists.",
+        description="Whether a champion that stays is registered again, with new lists, where the data has changed.",
         examples=[False],
     )
 

@@ -46,10 +46,7 @@ class Point:
 
 @dataclass(frozen=True)
 class History:
-    """Bake-offs of one experiment by one metric, the oldest first: the result of ``evalplugin.history``.
-
-    A notebook and ``print`` show it as a table of models by bake-off.
-    """
+    """Bake-offs of one experiment by one metric, the oldest first."""
 
     experiment: str
     metric: str  # canonical name
@@ -71,7 +68,7 @@ class History:
         return trends
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one row for each point, the oldest first; unknown values are missing."""
+        """Return a row for each point, the oldest first."""
         rows = [_row(self.metric, point) for point in self.points]
         return pd.DataFrame(rows).astype({"users": "Int64"})
 

@@ -36,7 +36,7 @@ class Notify(Closed):
     command: list[str] | None = Field(
         default=None,
         min_length=1,
-        description="The program and its arguments, without a shell; it gets the outcome as JSON on standard input.",
+        description="Program and arguments, without a shell; it gets the outcome as JSON on standard input.",
         examples=[["python", "notify.py"]],
     )
     url: str | None = Field(
@@ -47,30 +47,28 @@ class Notify(Closed):
     apprise: list[Annotated[str, accepted_by(_check_address)]] | None = Field(
         default=None,
         min_length=1,
-        description="Addresses of apprise (the extra `apprise`), which get the outcome and its reason as text.",
+        description="Addresses of apprise (the extra `apprise`), which get outcome and reason as text.",
         examples=[["slack://${SLACK_TOKENS}"]],
     )
     on: list[Literal[GateOutcome, "done", "failure", "interrupted"]] = Field(
         default=["promote", "keep", "refuse", "done", "failure"],
         min_length=1,
-        description="What is told: what the gate decided (keep: cannot_tell too); done: a bake-off without a gate "
-        "has ended; failure: it could not be run, a model failed, or the winner was not registered; interrupted: "
-        "by Ctrl-C or a signal.",
+        description="The gate's decision (keep: cannot_tell too); done: a bake-off without a gate has ended; failure: "
+        "it could not be run, a model failed, or the winner was not registered; interrupted: by Ctrl-C or a signal.",
         examples=[["promote", "failure"]],
     )
     tries: int = Field(
         default=3,
         ge=1,
         le=10,
-        description="How often a URL or an address is tried until it works; a command is run once.",
+        description="Tries of a URL or an address; a command is run once.",
         examples=[5],
     )
     timeout_seconds: float = Field(
         default=30.0,
         gt=0,
         le=600,
-        description="How long a command may take; each try of a URL, to connect and for each read. Addresses of "
-        "apprise have `?cto=5&rto=10`.",
+        description="Of a command; of a URL to connect and for each read. Addresses of apprise have `?cto=5&rto=10`.",
         examples=[10],
     )
 

@@ -32,14 +32,13 @@ class Budget(Closed):
     trials: int | None = Field(
         default=None,
         ge=1,
-        description="Number of trials, the defaults included; fewer if the search space has no more points.",
+        description="Trials, the defaults included; fewer if the space has no more points.",
         examples=[40],
     )
     seconds: float | None = Field(
         default=None,
         gt=0,
-        description="Seconds of fitting, recommending and scoring, all trials together, as measured when a trial "
-        "was computed. What has begun is finished.",
+        description="Of fitting, recommending and scoring, all trials together. What has begun is finished.",
         examples=[600],
     )
 
@@ -55,13 +54,12 @@ class Tune(Closed):
 
     split: InlineSpec | None = Field(
         default=None,
-        description="Split of the train data, whose first fold is the validation data; left out: as the data is "
-        "split.",
+        description="Its first fold is the validation data; left out: as the data is split.",
         examples=[{"type": "last_n", "n": 2}],
     )
     metric: str | None = Field(
         default=None,
-        description="Metric to tune for, one of `metrics`; left out: the primary one.",
+        description="One of `metrics`; left out: the primary one.",
         examples=["ndcg@10"],
     )
     budget: Budget = Field(
@@ -71,8 +69,8 @@ class Tune(Closed):
     )
     prune: Literal["race", "none"] = Field(
         default="race",
-        description="race: a trial is dropped where it is worse than the best one so far beyond chance on a part of "
-        "the users; none: every trial sees all users.",
+        description="race: a trial is dropped that is worse than the best one beyond chance on a part of the users; "
+        "none: every trial sees all users.",
         examples=["none"],
     )
 

@@ -65,13 +65,13 @@ _RULES: dict[str, tuple[tuple[str, ...], str]] = {
 class SparkScores(ListScores):
     """Scores of lists in Spark DataFrames; ``per_user`` is one as well, cached on Spark.
 
-    It has one row a user, in no order: ``user``, and one double column a metric, NaN where undefined.
+    One row a user: ``user``, and one double column a metric, NaN where undefined.
     """
 
     cached: DataFrame | None = None  # what ``per_user`` is selected from
 
     def unpersist(self) -> None:
-        """Free what Spark has cached of ``per_user``, which is computed again when it is read."""
+        """Free what Spark has cached of ``per_user``."""
         if self.cached is not None:
             self.cached.unpersist()
 

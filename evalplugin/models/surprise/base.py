@@ -34,12 +34,10 @@ class SimOptions:
         Literal["cosine", "msd", "pearson", "pearson_baseline"], Field(description="the similarity measure")
     ] = "msd"
     user_based: Annotated[bool, Field(description="similarities of users (true) or of items (false)")] = True
-    min_support: Annotated[
-        int, Field(ge=1, description="fewest common items, or users, for a similarity that is not zero")
-    ] = 1
+    min_support: Annotated[int, Field(ge=1, description="fewest common items, or users, of a similarity")] = 1
     shrinkage: Annotated[
         float | None,
-        Field(ge=0, description="pearson_baseline only: how strongly few ratings shrink it; 100 if null"),
+        Field(ge=0, description="pearson_baseline only: shrinkage for few ratings; 100 if null"),
     ] = None
 
     def __post_init__(self) -> None:

@@ -104,8 +104,7 @@ class SVD(_Factors):
     """Matrix factorisation with biases, fitted by stochastic gradient descent (Funk 2006).
 
     score(u, i) = mean + b_u + b_i + q_i . p_u; without ``biased`` only q_i . p_u (probabilistic matrix factorisation,
-    Salakhutdinov and Mnih 2008), and the mean where user or item has no train data. Koren, Bell and Volinsky 2009,
-    "Matrix factorization techniques for recommender systems".
+    Salakhutdinov and Mnih 2008), and the mean where user or item has no train data. Koren et al. 2009.
     """
 
     name = "SVD"
@@ -133,8 +132,8 @@ class SVD(_Factors):
 class SVDpp(_Factors):
     """SVD++: matrix factorisation that also learns from which items a user rated, whatever the rating.
 
-    score(u, i) = mean + b_u + b_i + q_i . (p_u + sum of y_j over the user's items j / sqrt(number of them)). Koren
-    2008, "Factorization meets the neighborhood", section 4. The fit takes time quadratic in a user's number of ratings.
+    score(u, i) = mean + b_u + b_i + q_i . (p_u + sum of y_j over the user's items j / sqrt(number of them)). Koren,
+    KDD 2008, section 4. The fit takes time quadratic in a user's number of ratings.
     """
 
     name = "SVDpp"
@@ -175,8 +174,8 @@ class SVDpp(_Factors):
 class NMF(_Factors):
     """Non-negative matrix factorisation, fitted by stochastic gradient descent whose steps leave the factors positive.
 
-    score(u, i) = q_i . p_u, with ``biased`` mean + b_u + b_i + q_i . p_u. Without biases the score is the mean
-    where user or item has no train data. Luo, Zhou, Xia and Zhu 2014.
+    score(u, i) = q_i . p_u, with ``biased`` mean + b_u + b_i + q_i . p_u. Without biases the score is the mean where
+    user or item has no train data. Luo et al. 2014.
     """
 
     name = "NMF"

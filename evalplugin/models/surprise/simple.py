@@ -26,8 +26,8 @@ _COLUMNS = 128  # items at a time
 class NormalPredictor(SurpriseModel):
     """A random rating for each pair, from the normal distribution of the train ratings.
 
-    score(u, i) = mean + deviation * z(u, i), z standard normal. Surprise draws anew at each call from NumPy's global
-    generator; here z comes from a counter-based stream of the user, so the score of a pair does not depend on the call.
+    score(u, i) = mean + deviation * z(u, i), z standard normal. Unlike in Surprise, z comes from a stream of the
+    user, so the score of a pair is the same in each call.
     """
 
     name = "NormalPredictor"
@@ -77,10 +77,9 @@ class BaselineOnly(ColdStartFromBiases):
 class SlopeOne(SurpriseModel):
     """The user's mean rating plus the mean difference between an item and each of the user's items.
 
-    score(u, i) = mean_u + mean over j of dev(i, j), j the user's items that any user rated together with i; dev(i,
-    j) = mean of r_vi - r_vj over the users v who rated both. Lemire and Maclachlan 2005, "Slope One predictors for
-    online rating-based collaborative filtering". A known defect of Surprise: ``dev`` is computed from ratings cut
-    to whole numbers (3.5 counts as 3).
+    score(u, i) = mean_u + mean over j of dev(i, j), j the user's items that any user rated together with i; dev(i, j)
+    = mean of r_vi - r_vj over the users v who rated both. Lemire and Maclachlan, SDM 2005. A defect of Surprise:
+    ``dev`` comes from ratings cut to whole numbers.
     """
 
     name = "SlopeOne"
@@ -129,9 +128,9 @@ class SlopeOne(SurpriseModel):
 class CoClustering(SurpriseModel):
     """Users and items in clusters: the mean of the pair's co-cluster, corrected for both means.
 
-    score(u, i) = mean of co-cluster + (mean_u - mean of u's cluster) + (mean_i - mean of i's cluster); the mean of all
-    ratings where user or item has no train data. George and Merugu 2005, "A scalable collaborative filtering framework
-    based on co-clustering". A known defect of Surprise: cluster means come from ratings cut to whole numbers.
+    score(u, i) = mean of co-cluster + (mean_u - mean of u's cluster) + (mean_i - mean of i's cluster); the mean of
+    all ratings where user or item has no train data. George and Merugu, ICDM 2005. A defect of Surprise: cluster
+    means come from ratings cut to whole numbers.
     """
 
     name = "CoClustering"

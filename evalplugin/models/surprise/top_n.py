@@ -41,25 +41,24 @@ def surprise_top_n(
     block_bytes: int = BLOCK_BYTES,
     progress: Callable[[int], None] | None = None,
 ) -> pd.DataFrame:
-    """Return the n best items of each user: columns user and item (raw ids), rank (from 1) and score, best first.
+    """Return the n best items of each user: user and item (raw ids), rank (from 1) and score, best first.
 
-    The same lists as ranking ``algorithm.predict(user, item, clip=False).est`` of every item of the trainset, but
-    for items whose scores are equal within 1e-9, in bounded memory. Scores are not clipped to the rating scale,
-    which would tie the best of them. Equal scores are in the trainset's order of items.
+    The lists of ``algorithm.predict(user, item, clip=False).est`` of every item of the trainset, but for items whose
+    scores are equal within 1e-9, in bounded memory. Scores are not clipped to the rating scale; equal ones are in the
+    trainset's order of items.
 
-    NormalPredictor, and an algorithm with an ``estimate`` of its own, is called pair by pair, with a SlowEstimates
-    warning.
+    An algorithm with an ``estimate`` of its own is called pair by pair, with a SlowEstimates warning.
 
     Args:
         algorithm: A fitted scikit-surprise algorithm; it is not changed.
-        n: Length of the lists, at least 1; a user with fewer candidates gets fewer.
-        users: Raw ids, in the order wanted; None: all users of the trainset, in its order.
-        exclude_seen: Whether items that the user rated in the trainset are left out.
+        n: Length of the lists, at least 1.
+        users: Raw ids, in order; None: all of the trainset.
+        exclude_seen: Whether items of the user's train data are left out.
         block_bytes: Memory of one block of scores.
         progress: Called after each block with the number of users in it.
 
     Raises:
-        ModelError: Not a fitted Surprise algorithm, an unknown user, n below 1, or an estimate that is not finite.
+        ModelError: Not a fitted Surprise algorithm, an unknown user, n below 1, an estimate that is not finite.
     """
     trainset = _trainset(algorithm)
     if n < 1:

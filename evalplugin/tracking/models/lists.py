@@ -32,25 +32,25 @@ _OF_FILES = ("format", "user", "item", "rank", "score", "text_ids")
 class Lists(Recommender):
     """Lists that were made elsewhere, from files or from a run in MLflow: of another system, team or language.
 
-    Items that are no candidates are left out, such as those of the user's train data, before the list is cut at its
-    length. A user without a list scores 0. Unknown ids, items left out, short lists and missing users are counted.
-    Lists of a run are refused if they were made from other train data than the fold's.
+    Items that are no candidates are left out before the list is cut at its length. A user without a list scores 0.
+    Unknown ids, items left out, short lists and missing users are counted. Lists of a run must come from the fold's
+    train data.
     """
 
     path: Annotated[
         str | None,
         Field(
             min_length=1,
-            description="a file (Parquet, CSV, TREC), a pattern or a folder of Parquet files, relative to the "
-            "config, or a URI such as s3://bucket/lists; {fold} stands for the number of the fold, from 1, as a "
-            "column fold does; path or run is needed",
+            description="a file (Parquet, CSV, TREC), a pattern or a folder of Parquet files, relative to the config, "
+            "or a URI such as s3://bucket/lists; {fold} is the number of the fold, from 1, as a column fold is; path "
+            "or run is needed",
         ),
     ] = None
     run: Annotated[
         str | None,
         Field(
             pattern="^[0-9a-f]{32}$",
-            description="id of a model's run in the bake-off's tracking store, whose lists are taken",
+            description="id of a model's run in the bake-off's tracking store",
         ),
     ] = None
     format: Annotated[Format, Field(description="format of the files; auto: by their names")] = "auto"

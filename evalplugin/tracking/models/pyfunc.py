@@ -24,10 +24,9 @@ if TYPE_CHECKING:
 class PyfuncModel(Recommender):
     """A model from MLflow, as it is deployed: of the registry, of a run, or a folder.
 
-    It is loaded in this environment; it is not fitted. By its signature, it takes a column of users and answers
-    with a list of items for each, or a column of users and one of items, and answers with a score for each pair.
-    Items that are no candidates, such as those of the user's train data, are left out. Unknown ids, short lists and
-    missing users are counted.
+    It is loaded in this environment, and not fitted. By its signature, it takes users and answers with lists, or
+    pairs of user and item and answers with scores. Items that are no candidates are left out. Unknown ids, short
+    lists and missing users are counted.
     """
 
     model: Annotated[
@@ -40,21 +39,19 @@ class PyfuncModel(Recommender):
     ]
     takes: Annotated[
         Literal["auto", "users", "pairs"],
-        Field(
-            description="users: it answers with lists; pairs (user, item): with scores; auto: as its signature says"
-        ),
+        Field(description="users (lists) or pairs (scores); auto: by its signature"),
     ] = "auto"
-    user: Annotated[str, Field(description="column of user ids, in what it takes and answers")] = "user"
-    item: Annotated[str, Field(description="column of item ids, in what it takes and answers")] = "item"
+    user: Annotated[str, Field(description="column of user ids, also in answers")] = "user"
+    item: Annotated[str, Field(description="column of item ids, also in answers")] = "item"
     rank: Annotated[
         str | None, Field(description="column of ranks in a table of lists; null: rank, if there is one")
     ] = None
     score: Annotated[
-        str | None, Field(description="column of scores in its answer; null: score, if there is no rank")
+        str | None, Field(description="column of scores in its answer; null: score, without a rank")
     ] = None
     inference: Annotated[
         dict[str, Any],
-        Field(description="parameters of a prediction, as the signature has them, such as {n: 100}"),
+        Field(description="parameters of the signature, such as {n: 100}"),
     ] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
 
