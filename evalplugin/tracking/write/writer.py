@@ -145,7 +145,9 @@ class RunWriter:
                 self.client.log_artifact(run_id, str(file), None if inside == "." else inside)
 
         with ExitStack() as stack:
-            scratch = Path(stack.enter_context(TemporaryDirectory(prefix="evalplugin-")))
+            # On Ctrl-C, threads may still write there.
+            folder_of_all = TemporaryDirectory(prefix="evalplugin-", ignore_cleanup_errors=True)
+            scratch = Path(stack.enter_context(folder_of_all))
             pool = ThreadPoolExecutor(_UPLOADS)
             # On Ctrl-C, an upload that hangs is not waited for.
             stack.callback(pool.shutdown, wait=False, cancel_futures=True)
