@@ -149,7 +149,7 @@ def test_the_run_holds_what_a_run_of_the_score_command_holds(client: mlflow.Mlfl
     (theirs,) = client.search_runs([experiment.experiment_id])
 
     assert ours.data.metrics == theirs.data.metrics
-    for curve in ("at_k/ndcg", "quantile/rr", "pr_curve/precision"):
+    for curve in ("at_k/ndcg", "per_user_quantile/rr", "pr_curve/precision"):
         histories = (client.get_metric_history(run.info.run_id, curve) for run in (ours, theirs))
         steps = [[(m.step, m.value) for m in history] for history in histories]
         assert steps[0] == steps[1]
@@ -157,7 +157,7 @@ def test_the_run_holds_what_a_run_of_the_score_command_holds(client: mlflow.Mlfl
     assert files[0] == files[1] | {"data/top_n.parquet"}
     assert {"per_user.json", "per_user_ndcg_at_2.png", "summary.md", "data/per_user.parquet"} <= files[0]
     assert ours.data.tags["evalplugin.role"] == "model"
-    hashes = [json.loads(run.data.tags["evalplugin.data"])["metrics_hash"] for run in (ours, theirs)]
+    hashes = [json.loads(run.data.tags["evalplugin.provenance"])["metrics_hash"] for run in (ours, theirs)]
     assert hashes[0] == hashes[1]
     for tag in ("role", "split", "version"):
         assert ours.data.tags[f"evalplugin.{tag}"] == theirs.data.tags[f"evalplugin.{tag}"]
@@ -176,7 +176,7 @@ def test_the_result_has_tables_pictures_and_every_number_but_curves(client, tmp_
     assert result.metrics == {
         name: value
         for name, value in run.data.metrics.items()
-        if not name.startswith(("at_k/", "quantile/", "pr_curve/"))
+        if not name.startswith(("at_k/", "per_user_quantile/", "pr_curve/"))
     }
     assert {"ci/rr.low", "dist/rr.p50", "undefined/rr"} <= set(result.metrics)
     assert set(result.artifacts) == {"per_user_table", "per_user", "top_n", "per_user_rr"}
@@ -354,7 +354,7 @@ def test_a_callable_makes_the_lists(client: mlflow.MlflowClient, kind: str) -> N
     assert headline(result) == {"rr": (1 + 0 + 1 / 2) / 3}
     run = client.get_run(result.run_id)
     assert run.data.tags["evalplugin.model"] == "popular"
-    assert json.loads(run.data.tags["evalplugin.data"])["model_type"] == "mlflow model"
+    assert json.loads(run.data.tags["evalplugin.provenance"])["model_type"] == "mlflow model"
 
 
 def test_predictions_name_a_column_of_what_a_model_returns(client: mlflow.MlflowClient) -> None:

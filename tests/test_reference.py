@@ -326,7 +326,7 @@ def test_the_page_on_mlflow_names_all_that_is_logged() -> None:
     assert_same(common, tags["model"] & tags["summary"], "the table of tags")
     assert_same(rows(page, "Tags of a model's run"), tags["model"], "the table of tags", also=common)
     assert_same(rows(page, "Tags of the summary run"), tags["summary"], "the table of tags", also=common)
-    data = {key for run in runs for key in json.loads(run.data.tags["evalplugin.data"])}
+    data = {key for run in runs for key in json.loads(run.data.tags["evalplugin.provenance"])}
     assert_same(rows(page, "Data for programs"), data, "the table of keys", also=["engine", "git_dirty"])
     for role in of:
         for run in of[role]:

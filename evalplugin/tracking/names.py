@@ -12,7 +12,7 @@ from evalplugin.base.errors import TrackingError
 CHAMPION_ALIAS, PREVIOUS_ALIAS = "champion", "previous"  # of versions of a registered model
 MAX_KEY_LENGTH, MAX_PARAM, MAX_TAG = 250, 6000, 8000  # characters; MLflow cuts longer values
 MAX_RUN_NAME = 60  # characters; MLflow's pages cut longer ones
-DATA_TAG = "evalplugin.data"  # of a run: JSON with all that programs read, as people read the other tags
+DATA_TAG = "evalplugin.provenance"  # of a run: JSON with all that programs read
 DATA_FILE = "data/provenance.json"  # what is too long for that tag
 IN_FILE = "in_file"  # key in that tag: the names of what is in the file, joined by commas
 # Keys of counts that are logged next to the metrics.
@@ -22,7 +22,7 @@ _SPELLING = (("(", "_"), (", ", "_"), (",", "_"), ("=", "-"), (")", ""), ("+", "
 _ALPHABET = re.compile(r"[A-Za-z0-9_\-. ]+")
 # ":" is left out although MLflow takes it on most systems: on Windows it does not.
 _ALLOWED_KEY = re.compile(r"[/\w.\- ]+")
-_SUFFIX_ROOM = 40  # "quantile/" before a metric's name, ".zero_share" behind it
+_SUFFIX_ROOM = 40  # "per_user_quantile/" before a metric's name, ".zero_share" behind it
 
 
 def metric_name(canonical: str) -> str:

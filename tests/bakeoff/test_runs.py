@@ -145,7 +145,7 @@ def test_a_warning_about_the_data_is_in_the_terminal_the_summary_the_page_and_th
     code, _, err = run("run", str(config(tmp_path, relevance={})))
     assert code == 0, err
     found = runs(Path.cwd())
-    (finding,) = json.loads(found["random"].data.tags["evalplugin.data"])["checks"]
+    (finding,) = json.loads(found["random"].data.tags["evalplugin.provenance"])["checks"]
     warning = Finding(**finding).line
     assert warning.startswith("EV114 tiny: relevance.threshold is not set")
     # Once, before anything is fitted; the end names its code.

@@ -91,7 +91,7 @@ def test_runs_hold_what_those_of_a_bake_off_hold(uri: str) -> None:
     assert run.info.status == "FINISHED"
     keys = {*run.data.metrics}
     for key in ("points", "ci/points.low", "dist/seconds.p90", "dist/points.clusters", "vs_baseline/right.p_holm",
-                "quantile/points", "segment/points.subject_law", "users"):  # fmt: skip
+                "per_user_quantile/points", "segment/points.subject_law", "users"):  # fmt: skip
         assert key in keys
     assert not [key for key in keys if key.startswith(("cost/", "at_k/"))]
     assert not [key for key in run.data.params if key.startswith(("split.", "eval.n", "eval.candidates"))]

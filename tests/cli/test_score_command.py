@@ -225,7 +225,7 @@ def test_score_log_writes_a_run_like_a_models(files: Path, capsys: pytest.Captur
     assert run.data.tags["evalplugin.role"] == "model"
     assert run.data.metrics["rr"] == 1 / 2
     assert run.data.metrics["coverage_at_1"] == 1
-    assert {"ci/rr.low", "dist/rr.p50", "at_k/rr", "quantile/rr", "users"} <= set(run.data.metrics)
+    assert {"ci/rr.low", "dist/rr.p50", "at_k/rr", "per_user_quantile/rr", "users"} <= set(run.data.metrics)
     assert run.data.params["data.truth"] == "truth.csv"
     assert [d.dataset.name for d in run.inputs.dataset_inputs] == ["truth.csv train", "truth.csv test"]
     names = {a.path for a in client.list_artifacts(run.info.run_id)}

@@ -46,7 +46,7 @@ def test_a_bakeoff_logged_over_http_is_whole(links, server, capsys):
         "broken": "FAILED",
     }
     knn = runs["knn"].info.run_id
-    assert len(client.get_metric_history(knn, "quantile/ndcg_at_10")) == 21
+    assert len(client.get_metric_history(knn, "per_user_quantile/ndcg_at_10")) == 21
     files = {file.path for file in client.list_artifacts(knn)}
     assert {"summary.md", "per_user.json", "per_user_ndcg_at_10.png", "config.yaml", "data"} <= files
     assert len(runs["knn"].inputs.dataset_inputs) == 2
@@ -114,7 +114,7 @@ def test_the_board_shows_all_models_best_first_in_its_own_sections(links, page, 
         "Difference from the baseline",
     ):
         page.get_by_text(section, exact=True).first.wait_for()
-    page.get_by_text("quantile/ndcg_at_10", exact=True).first.wait_for()
+    page.get_by_text("per_user_quantile/ndcg_at_10", exact=True).first.wait_for()
     page.locator(".js-plotly-plot .barlayer path").first.wait_for()
     page.locator(".js-plotly-plot .scatterlayer path.js-line").first.wait_for()
     assert page.get_by_text("Bake-off 20260101-120000-3f2a").count() >= 1
@@ -124,7 +124,7 @@ def test_the_board_shows_all_models_best_first_in_its_own_sections(links, page, 
     shown = [name.strip() for name in page.get_by_role("link").all_inner_texts()]
     models = ("random", "knn", "svd", "broken")
     assert [name for name in shown if name.startswith(models)] == ["svd", "knn", "random", "broken"]
-    page.get_by_text("Parameters that differ", exact=True).first.wait_for()
+    page.get_by_text("Parameters that differ", exact=True).first.scroll_into_view_if_needed()
     page.get_by_text("Show differences only").first.wait_for()
     assert page.screenshot(path=tmp_path / "board.png")
 

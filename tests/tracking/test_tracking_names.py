@@ -57,7 +57,7 @@ def test_mlflow_accepts_every_name_that_the_grammar_allows(canonical: str) -> No
     name = metric_name(canonical)
     for key in (
         name,
-        f"quantile/{name}",
+        f"per_user_quantile/{name}",
         f"dist/{name}.zero_share",
         f"ci/{name}.low",
         f"at_k/{name}",

@@ -77,7 +77,7 @@ class LoggedRun:
 
     @cached_property
     def data(self) -> dict[str, Any]:
-        """What programs read: the values of the tag ``evalplugin.data``, and those that are too long for it."""
+        """What programs read: the values of the tag ``evalplugin.provenance``, and those that are too long for it."""
         kept = {key: value for key, value in self._data_tag.items() if key != IN_FILE}
         left = self.json_file(DATA_FILE) if len(kept) < len(self._data_tag) else None
         return kept | left if isinstance(left, dict) else kept

@@ -172,7 +172,7 @@ def _layout(
     units = {model.data.units.noun for model in results}
     unit = units.pop() if len(units) == 1 else "user"
     yield f"Mean over {plural(unit)}", [_bar(key) for key in means]
-    yield f"Percentiles of {plural(unit)}", [_line(f"quantile/{key}") for key in per_user]
+    yield f"Percentiles of {plural(unit)}", [_line(f"per_user_quantile/{key}") for key in per_user]
     yield "Metric at k (step = k)", [_line(f"at_k/{key}") for key in curves]
     yield "Difference from the baseline", [_bar(f"vs_baseline/{key}") for key in compared]
     yield "Fold by fold (step = fold)", [_line(f"fold/{key}") for key in by_fold]

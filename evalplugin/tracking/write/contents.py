@@ -177,7 +177,7 @@ def _model_metrics(plan: Plan, result: ModelResult, cells: Mapping[str, Cell]) -
     for name, summary in spread.items():
         curve = [(float(percentile), float(summary.quantiles[percentile])) for percentile in _PERCENTILES]
         for percentile, value in simplified(curve, max(_FEWEST_POINTS, left // len(spread))):
-            yield Metric(f"quantile/{name}", value, int(percentile))
+            yield Metric(f"per_user_quantile/{name}", value, int(percentile))
 
 
 def simplified(points: Sequence[tuple[float, float]], most: int) -> list[tuple[float, float]]:

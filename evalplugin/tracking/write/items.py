@@ -30,7 +30,7 @@ class Tag(NamedTuple):
 
 
 class Datum(NamedTuple):
-    """A plain value for programs: it becomes a part of the tag ``evalplugin.data``, which is JSON."""
+    """A plain value for programs: it becomes a part of the tag ``evalplugin.provenance``, which is JSON."""
 
     key: str
     value: Any

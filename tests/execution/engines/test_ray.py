@@ -172,7 +172,7 @@ def test_failure_of_a_model_is_not_run_again(cluster: Any, plugin: Path, tmp_pat
     import mlflow
 
     summary = mlflow.MlflowClient("sqlite:///mlflow.db").get_run(outcome.links.summary_run_id)
-    assert json.loads(summary.data.tags["evalplugin.data"])["engine"] == "ray on 2 nodes"
+    assert json.loads(summary.data.tags["evalplugin.provenance"])["engine"] == "ray on 2 nodes"
 
 
 def test_trials_of_tuning_run_on_ray(cluster: Any) -> None:

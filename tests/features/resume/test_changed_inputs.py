@@ -107,7 +107,7 @@ def logged() -> list[dict[str, Any]]:
         {
             "ndcg": one.data.metrics.get("ndcg_at_10"),
             **one.data.tags,
-            **json.loads(one.data.tags["evalplugin.data"]),
+            **json.loads(one.data.tags["evalplugin.provenance"]),
         }
         for one in found
     ]

@@ -106,7 +106,7 @@ def test_numbers_are_read_back_as_they_were(logged: SimpleNamespace, make: Simpl
     assert metrics["ndcg_at_10"] == make.whole().models[1].per_user.means["ndcg@10"]
     assert metrics["users"] == 197
     assert metrics["vs_baseline/ndcg_at_10.low"] > 0
-    curve = logged.client.get_metric_history(logged.runs["knn"].info.run_id, "quantile/rr")
+    curve = logged.client.get_metric_history(logged.runs["knn"].info.run_id, "per_user_quantile/rr")
     assert sorted(m.step for m in curve) == list(range(0, 101, 5))
 
 
@@ -164,8 +164,8 @@ def test_tags_are_few_and_for_people(logged: SimpleNamespace) -> None:
         return {key.removeprefix("evalplugin.") for key in keys if key.startswith("evalplugin.")}
 
     people = {"bakeoff", "model", "dataset", "split", "place", "may_be_best", "role", "version"}
-    assert tags("svd") == people | {"data"}
-    assert tags(SUMMARY) == {"bakeoff", "may_be_best", "role", "version", "data"}
+    assert tags("svd") == people | {"provenance"}
+    assert tags(SUMMARY) == {"bakeoff", "may_be_best", "role", "version", "provenance"}
     run = LoggedRun(logged.client, logged.runs["svd"])
     assert (run.tag("model"), run.tag("pid"), run.mapping("definitions").keys()) == (
         "svd", str(os.getpid()), {*run.metrics},
@@ -179,7 +179,7 @@ def test_what_is_too_long_for_a_tag_is_in_a_file(make: SimpleNamespace, uri: str
     run_id = start_model(make, tracker, "knn")
     tracker.finish_model(result)
     run = LoggedRun(tracker.client, tracker.client.get_run(run_id))
-    assert len(run.run.data.tags["evalplugin.data"]) < MAX_TAG
+    assert len(run.run.data.tags["evalplugin.provenance"]) < MAX_TAG
     assert run.warnings == tuple(f"toy: knn: {text}" for text in warnings)
     tracker.tag(run_id, Datum("engine", "ray"))
     again = LoggedRun(tracker.client, tracker.client.get_run(run_id))
@@ -189,7 +189,7 @@ def test_what_is_too_long_for_a_tag_is_in_a_file(make: SimpleNamespace, uri: str
 
 def test_a_run_from_before_has_a_tag_for_each_value(logged: SimpleNamespace) -> None:
     run = logged.client.get_run(logged.runs["svd"].info.run_id)
-    new, data = LoggedRun(logged.client, run), json.loads(run.data.tags.pop("evalplugin.data"))
+    new, data = LoggedRun(logged.client, run), json.loads(run.data.tags.pop("evalplugin.provenance"))
     for key, value in data.items():
         run.data.tags[f"evalplugin.{key}"] = value if isinstance(value, str) else json.dumps(value)
     old = LoggedRun(logged.client, run)

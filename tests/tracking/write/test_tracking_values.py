@@ -67,7 +67,7 @@ def test_a_quantile_function_has_a_value_at_each_fifth_percentile(make: SimpleNa
     result = make.model_result("knn")
     column = result.per_user.column("rr")
     values = logged(make, result)
-    curve = {step: value for (key, step), value in values.items() if key == "quantile/rr"}
+    curve = {step: value for (key, step), value in values.items() if key == "per_user_quantile/rr"}
     assert list(curve) == list(range(0, 101, 5))
     expected = np.quantile(column[~np.isnan(column)], np.array([*curve]) / 100)
     assert [*curve.values()] == pytest.approx(expected)
@@ -83,7 +83,7 @@ def test_a_run_with_many_metrics_has_at_most_250_values(make: SimpleNamespace) -
     found = logged(make, make.model_result("knn", scores=scores), make.bakeoff(metrics=metrics))
     later = [metric for metric in metrics for _ in ("mean", "low", "high", "p", "p_holm")]
     assert 230 < len(found) + len(later) <= 250
-    curve = {step: value for (key, step), value in found.items() if key == "quantile/ndcg_at_1"}
+    curve = {step: value for (key, step), value in found.items() if key == "per_user_quantile/ndcg_at_1"}
     assert [min(curve), max(curve)] == [0, 100]
     points = np.arange(0, 101, 5)
     drawn = np.interp(points, [*curve], [*curve.values()])
