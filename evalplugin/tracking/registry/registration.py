@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from mlflow.entities.model_registry import RegisteredModel
 
 _FOLDER = "model"  # of a run's artifacts
+_TIME_OF_ID = len("20260101-120000")
 _IDENTITY = ("model_type", "model_params", "data_digest", "lists_digest", "version")  # tags of equal versions
 
 
@@ -120,8 +121,8 @@ def register_lists(
             of = held.get("bakeoff", "")
             if of == evidence.bakeoff:
                 return now
-            # A bake-off that is resumed late must not replace a later one. Ids begin with the time.
-            if of > evidence.bakeoff:
+            # A bake-off that is resumed late must not replace a later one. Ids begin with the time, to the second.
+            if of[:_TIME_OF_ID] > evidence.bakeoff[:_TIME_OF_ID]:
                 return replace(now, later=of)
             if all(held.get(key) == tags[key] for key in _IDENTITY):
                 return replace(now, is_same=True)

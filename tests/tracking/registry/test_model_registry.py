@@ -233,6 +233,9 @@ def test_late_resumed_bakeoff_does_not_replace_a_later_champion(uri: str, is_reg
     assert (found.version, found.later) == (later.version, "20260102-030000-77aa")
     assert aliases(uri) == before
     assert versions(uri) == int(later.version)
+    # Of two that began in the same second, neither is later.
+    same_second = register(uri, lists(n=4), bakeoff="20260102-030000-0001")
+    assert (same_second.later, int(same_second.version)) == (None, int(later.version) + 1)
 
 
 def test_version_registered_before_an_interruption_gets_the_alias_after_it(uri, monkeypatch):
