@@ -46,12 +46,13 @@ _NO_DIRECTION = "Neither high nor low is better by {metric}: no model wins by it
 _ONE_NUMBER = "{leader} has the best {metric}, {mean}: one number, without a test."
 _COUNTS = {2: "two", 3: "three", 4: "four"}
 
-# By how much: of one model, and of several.
-_OVER = "{gain} over {against}"
-_AGAINST_LOWER = "{gain} against {against}"  # where lower values are better
+# By how much models differ from another one, which is named with it or was before.
+_AMOUNTS = "{amounts} {metric}"
+_OVER = "{amounts} {metric} over {against}"
+_AGAINST_LOWER = "{amounts} {metric} against {against}"  # where lower values are better
 _TIMES = "{times} times the {metric} of {against}"
 _TIMES_ITS = "{times} times its {metric}"
-_LARGE_RATIO = 2.0  # from here on a factor is read more easily than percent
+_LARGE_RATIO = 3.0  # above it a factor is read more easily than percent
 _MOST_TIMES = 20.0  # a baseline near zero: a ratio to it says nothing
 
 # At most three lines of detail: for whom, at what cost, and what to do next.
@@ -161,7 +162,7 @@ def verdict(comparison: Comparison, metric: str | None = None) -> Verdict:
     best = comparison.best.get(metric)
     if best is None:
         return Verdict("none", "Nothing to decide", "nothing to decide", _without_best(comparison, metric))
-    evidence = (*_further_sentences(comparison, best), *_other_metrics(comparison, best))
+    evidence = tuple(_evidence(comparison, best))
     if len(best.compared) == 1:
         headline = _ONLY.format(leader=best.leader, metric=metric)
         return Verdict("none", "One model", f"{best.leader} alone", headline, evidence=evidence)
@@ -181,7 +182,7 @@ def _headline(comparison: Comparison, best: BestModels) -> str:
     others = [model for model in best.compared if model != baseline]
     if leader == baseline:
         if len(best.models) == 1:
-            gain = f"{_amounts(comparison, metric, others[:1], baseline)} {metric}"
+            gain = _change(comparison, metric, others[:1], baseline, amounts=_AMOUNTS, times=_AMOUNTS)
             return _NONE_BEATS.format(baseline=baseline, second=others[0], gain=gain)
         return _BASELINE_LEADS.format(
             baseline=baseline, others=_named([m for m in best.models if m != baseline])
@@ -195,12 +196,16 @@ def _headline(comparison: Comparison, best: BestModels) -> str:
         gain = _gain(comparison, metric, leader, baseline)
         return (_BEST_OVER if beat else _BEST).format(leader=leader, gain=gain, metric=metric)
     if not beat:
-        gain = f"{_amounts(comparison, metric, [leader], baseline)} {metric}"
+        gain = _change(comparison, metric, [leader], baseline, amounts=_AMOUNTS, times=_AMOUNTS)
         return _NONE_SHOWN.format(baseline=baseline, leader=leader, gain=gain)
     rest = [model for model in best.models if model not in beat]
-    values = {"model": beat[0], "models": _named(beat), "baseline": baseline, "others": _named(rest)}
-    values |= {
-        "gains": _gains(comparison, metric, beat, baseline),
+    named = beat if len(beat) <= _MOST_NAMED else beat[: _MOST_NAMED - 1]
+    values = {
+        "model": beat[0],
+        "models": _named(beat),
+        "baseline": baseline,
+        "others": _named(rest),
+        "gains": _change(comparison, metric, named, baseline, amounts=_AMOUNTS, times=_TIMES_ITS),
         "count": _COUNTS.get(len(beat), str(len(beat))),
     }
     if not rest:
@@ -210,48 +215,36 @@ def _headline(comparison: Comparison, best: BestModels) -> str:
     return (_BEAT_SOME if len(rest) == 1 else _BEAT_SOME_MORE).format(**values)
 
 
-def _ratios(comparison: Comparison, metric: str, models: Sequence[str], against: str) -> list[float]:
-    """Return the mean of each model as a multiple of another one's; none where that one's is near zero."""
-    means = {row.model: row.mean(metric) for row in comparison.models}
-    ratios = []
-    for model in models:
-        pair = comparison.pair(metric, model, against)
-        whole = means[model] / means[against] if means[against] > 0 else math.inf
-        ratios.append(whole if pair is None else 1 + pair.paired.relative)
-    return ratios if all(1 / _MOST_TIMES < ratio < _MOST_TIMES for ratio in ratios) else []
-
-
-def _amounts(comparison: Comparison, metric: str, models: Sequence[str], against: str) -> str:
-    """Return by how much models differ from another one: ``+89 % and +72 %``, or absolute where that is near zero."""
-    if ratios := _ratios(comparison, metric, models, against):
-        return _listed([relative(ratio - 1) for ratio in ratios])
-    means = {row.model: row.mean(metric) for row in comparison.models}
-    pairs = {model: comparison.pair(metric, model, against) for model in models}
-    return _listed(
-        [
-            signed(means[model] - means[against] if pair is None else pair.paired.interval.mean)
-            for model, pair in pairs.items()
-        ]
-    )
-
-
-def _gains(comparison: Comparison, metric: str, models: Sequence[str], against: str) -> str:
-    """Return by how much models are better than another one, which was named before."""
-    models = models[: _MOST_NAMED if len(models) <= _MOST_NAMED else _MOST_NAMED - 1]
-    ratios = _ratios(comparison, metric, models, against)
-    if max(ratios, default=0.0) > 1 + _LARGE_RATIO:
-        return _TIMES_ITS.format(times=_listed([number(ratio, 1) for ratio in ratios]), metric=metric)
-    return f"{_amounts(comparison, metric, models, against)} {metric}"
-
-
 def _gain(comparison: Comparison, metric: str, model: str, against: str) -> str:
     """Return by how much one model is better than another one, which is named."""
-    ratios = _ratios(comparison, metric, [model], against)
-    if max(ratios, default=0.0) > 1 + _LARGE_RATIO:
-        return _TIMES.format(times=number(ratios[0], 1), metric=metric, against=against)
-    template = _OVER if comparison.contest.spec(metric).direction > 0 else _AGAINST_LOWER
-    gain = f"{_amounts(comparison, metric, [model], against)} {metric}"
-    return template.format(gain=gain, against=against)
+    amounts = _OVER if comparison.contest.spec(metric).direction > 0 else _AGAINST_LOWER
+    return _change(comparison, metric, [model], against, amounts=amounts, times=_TIMES)
+
+
+def _change(
+    comparison: Comparison, metric: str, models: Sequence[str], against: str, *, amounts: str, times: str
+) -> str:
+    """Return by how much models differ from another one: ``+89 % and +72 %``, or absolute where that is near zero.
+
+    ``amounts`` is the template, ``times`` the one where a factor is read more easily.
+    """
+    means = {row.model: row.mean(metric) for row in comparison.models}
+    ratios, differences = [], []
+    for model in models:
+        if (pair := comparison.pair(metric, model, against)) is not None:
+            ratios.append(1 + pair.paired.relative)
+            differences.append(pair.paired.interval.mean)
+        else:
+            ratios.append(means[model] / means[against] if means[against] > 0 else math.inf)
+            differences.append(means[model] - means[against])
+    has_ratios = all(1 / _MOST_TIMES < ratio < _MOST_TIMES for ratio in ratios)
+    texts = [relative(ratio - 1) for ratio in ratios] if has_ratios else [*map(signed, differences)]
+    return (times if has_ratios and max(ratios) > _LARGE_RATIO else amounts).format(
+        amounts=_listed(texts),
+        times=_listed([number(ratio, 1) for ratio in ratios]),
+        metric=metric,
+        against=against,
+    )
 
 
 def _details(comparison: Comparison, best: BestModels) -> Iterator[str]:
@@ -344,17 +337,11 @@ def to_tell_apart(best: BestModels, units: Units) -> list[str]:
     return [_MORE_UNITS.format(users=best.users, four_times=4 * best.users, detectable=detectable, **names)]
 
 
-def _further_sentences(comparison: Comparison, best: BestModels) -> Iterator[str]:
-    """Yield the statistics behind the headline: the leader against the baseline."""
-    if (pair := _against_baseline(comparison, best)) is not None:
-        difference = _difference(comparison, pair)
-        yield _AGAINST.format(model=best.leader, against=pair.against, difference=difference)
-
-
-def _other_metrics(comparison: Comparison, best: BestModels) -> Iterator[str]:
-    """Yield sentences on the other metrics by which the leader is compared with the baseline."""
+def _evidence(comparison: Comparison, best: BestModels) -> Iterator[str]:
+    """Yield the statistics behind the headline: the leader against the baseline, and both by the other metrics."""
     if (pair := _against_baseline(comparison, best)) is None:
         return
+    yield _AGAINST.format(model=pair.model, against=pair.against, difference=_difference(comparison, pair))
     names = (pair.model, pair.against)
     others = [p for p in comparison.pairs if (p.model, p.against) == names and p is not pair and p.direction]
     for template, mark in ((_BETTER_BY, "+"), (_WORSE_BY, "-"), (_NOT_SHOWN_BY, "")):
