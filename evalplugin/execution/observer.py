@@ -22,6 +22,11 @@ _SECONDS_BETWEEN_CHANGES = 0.1  # of the line in a notebook
 Label: TypeAlias = str | Callable[[], str]  # of a piece of work; a function where its text changes meanwhile
 
 
+def label_text(label: Label) -> str:
+    """Return the label of a step as it is now."""
+    return label if isinstance(label, str) else label()
+
+
 class Observer:
     """Callbacks on the progress of a bake-off; these ignore it, a subclass shows it."""
 
@@ -83,17 +88,15 @@ class Notebook(Observer):
         def advance(more: int) -> None:
             nonlocal done
             done += more
-            self._show(
-                _label_text(label) if total is None else f"{_label_text(label)}: {done:,} of {total:,}"
-            )
+            self._show(label_text(label) if total is None else f"{label_text(label)}: {done:,} of {total:,}")
 
         self._steps.append(label)
-        self._show(_label_text(label))
+        self._show(label_text(label))
         try:
             yield advance
         finally:
             self._steps.remove(label)
-            self._show(_label_text(self._steps[-1]) if self._steps else "")
+            self._show(label_text(self._steps[-1]) if self._steps else "")
 
     def _show(self, text: str) -> None:
         now = time.monotonic()
@@ -111,7 +114,3 @@ def python_observer() -> Observer:
     """Return the observer of a bake-off that is run from Python: in a notebook one that shows progress."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return Notebook() if hasattr(shell, "kernel") else PythonWarnings()
-
-
-def _label_text(label: Label) -> str:
-    return label if isinstance(label, str) else label()

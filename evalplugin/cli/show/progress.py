@@ -28,7 +28,7 @@ from evalplugin.base.secrets import redact_message
 from evalplugin.base.text import escape_controls
 from evalplugin.cli.shared import print_diagnostic, show_warning
 from evalplugin.cli.show.console import Terminal
-from evalplugin.execution.observer import Label, Observer
+from evalplugin.execution.observer import Label, Observer, label_text
 
 SECONDS_BETWEEN_LINES = 10.0
 
@@ -61,7 +61,7 @@ class _Bars(Observer):
                 *columns, console=self.console, transient=True, speed_estimate_period=math.inf
             )
             self.bars.start()
-        bar = self.bars.add_task(escape(_text_of(label)), total=total, label=label)
+        bar = self.bars.add_task(escape(label_text(label)), total=total, label=label)
         try:
             yield lambda done: self.bars.advance(bar, done)
         finally:
@@ -85,7 +85,7 @@ class _Text(ProgressColumn):
     """The label of a step as it is now."""
 
     def render(self, task: Task) -> RenderableType:
-        return Text(escape_controls(redact_message(_text_of(task.fields["label"]))))
+        return Text(escape_controls(redact_message(label_text(task.fields["label"]))))
 
 
 @dataclass
@@ -97,7 +97,7 @@ class _Step:
 
     def status(self, now: float) -> str:
         count = "" if self.total is None else f"{self.seen:,} of {self.total:,}, "
-        return f"{_text_of(self.label)}: {count}for {_time(now - self.started)}"
+        return f"{label_text(self.label)}: {count}for {_time(now - self.started)}"
 
 
 class _Lines(Observer):
@@ -119,7 +119,7 @@ class _Lines(Observer):
     @contextmanager
     def progress(self, label: Label, total: int | None = None) -> Iterator[Callable[[int], None]]:
         if not self.steps:
-            self.report(f"{_text_of(label)} ...")
+            self.report(f"{label_text(label)} ...")
         step = _Step(label, total, time.monotonic())
         self.steps.append(step)
         if len(self.steps) == 1:
@@ -142,10 +142,6 @@ class _Lines(Observer):
             steps = self.steps[::-1]  # the innermost first; the last one may just have ended
             if steps and now - self.reported >= SECONDS_BETWEEN_LINES:
                 self.report("; ".join(step.status(now) for step in steps))
-
-
-def _text_of(label: Label) -> str:
-    return label if isinstance(label, str) else label()
 
 
 def _time(seconds: float) -> str:
