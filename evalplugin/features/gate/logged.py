@@ -31,7 +31,7 @@ from evalplugin.report.competition import competition_of
 from evalplugin.tracking.connection import existing_store, tracking_call
 from evalplugin.tracking.read.contests import read_contests
 from evalplugin.tracking.read.logged import LoggedRun
-from evalplugin.tracking.read.runs import bakeoff_of, find_runs, search_runs
+from evalplugin.tracking.read.runs import bakeoff_of, find_runs, search_runs, summary_filter
 from evalplugin.tracking.write.items import Datum, Tag
 from evalplugin.tracking.write.writer import RunWriter
 
@@ -228,5 +228,4 @@ def _summary_of(client: MlflowClient, runs: Sequence[LoggedRun]) -> LoggedRun | 
     if len(bakeoffs) > 1:
         return None
     ((experiment, bakeoff),) = bakeoffs
-    query = f"tags.`evalplugin.role` = 'summary' and tags.`evalplugin.bakeoff` = '{bakeoff}'"
-    return next(iter(search_runs(client, [experiment], query, limit=1)), None)
+    return next(iter(search_runs(client, [experiment], summary_filter(bakeoff), limit=1)), None)

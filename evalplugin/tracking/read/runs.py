@@ -127,8 +127,7 @@ class _Scope:
                     f"python -m evalplugin run CONFIG"
                 )
             return runs[0]
-        query = f"tags.`evalplugin.bakeoff` = '{bakeoff}' and {SUMMARY_RUNS}"
-        runs = [] if "'" in bakeoff else self._search(query, 1)
+        runs = [] if "'" in bakeoff else self._search(summary_filter(bakeoff), 1)
         if not runs:
             raise self._unknown(bakeoff)
         return runs[0]
@@ -228,6 +227,11 @@ class _Scope:
 
     def _search(self, query: str, limit: int | None = None) -> list[LoggedRun]:
         return search_runs(self.client, list(self.experiments), query, limit)
+
+
+def summary_filter(bakeoff: str) -> str:
+    """Return MLflow's filter for the summary run of a bake-off."""
+    return f"tags.`evalplugin.bakeoff` = '{bakeoff}' and {SUMMARY_RUNS}"
 
 
 def models_filter(bakeoff: str, place: DataSplit | None = None) -> str:
