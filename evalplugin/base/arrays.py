@@ -53,6 +53,8 @@ def on_one_thread() -> Any:
     """Return a context in which products of matrices run on one thread.
 
     On several, the last bit depends on their number, and they wait for each other longer than small products take.
+    NumPy's library is looked up once: ``models.threads.one_blas_thread`` also finds those that are loaded later, which
+    takes 2 ms each time.
     """
     return _blas().limit(limits=1, user_api="blas")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
@@ -92,8 +91,7 @@ class NearProduct:
     Factors are scaled by powers of two, those of each user and those of all items together, which changes no order.
     """
 
-    exact: Callable[[Codes, Ints | Codes], Floats]  # as of ``Product``
-    left: Callable[[Codes], Factors]
+    product: Product
     right: npt.NDArray[np.float32]  # (n_items, n_factors), the largest from 0.5 to 1
     norm: float  # the largest of an item
     exponent: int  # of the power of two that the items were divided by
@@ -108,14 +106,14 @@ class NearProduct:
         exponent = int(np.frexp(largest)[1])
         scaled = np.ldexp(right, -exponent)
         norm = float(np.sqrt(np.vecdot(scaled, scaled).max(initial=0.0)))
-        return cls(product.exact, product.left, scaled.astype(np.float32), norm, exponent)
+        return cls(product, scaled.astype(np.float32), norm, exponent)
 
     def scores(self, users: Codes) -> tuple[npt.NDArray[np.float32], Floats]:
         """Return the products of users with all items, float32 (B, I), and the largest error of each user's (B,).
 
         The error is infinite where the scores themselves may not be finite, or lose digits as they are too small.
         """
-        left = self.left(users).astype(np.float64, copy=False)
+        left = self.product.left(users).astype(np.float64, copy=False)
         largest = np.abs(left).max(axis=1, initial=0.0)
         exponent = np.frexp(largest)[1]
         scaled = np.ldexp(left, -exponent[:, None])

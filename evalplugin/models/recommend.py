@@ -117,12 +117,10 @@ def recommend(
 def _lists_of(model: Recommender, request: ListRequest, near: NearProduct | None = None) -> Block:
     """Return the lists of a block of users: items and scores, (len(users), n)."""
     kind = type(model)
-    if near is not None:
-        return _from_product(model, near, request)
     if defines(kind, Recommender.recommend_candidates):
         return model.recommend_candidates(request.users, request.n, request.candidates)
     if defines(kind, Recommender.scores):
-        return _from_scores(model, request)
+        return _from_scores(model, request) if near is None else _from_product(model, near, request)
     if defines(kind, Recommender.recommend):
         return _from_lists(model, request)
     raise ModelError(f"{_name(model)} has neither scores(users) nor recommend(users, n)")
@@ -216,7 +214,7 @@ def _from_product(model: Recommender, near: NearProduct, request: ListRequest) -
     score = np.full((len(users), n), np.nan)
     if candidates.included is not None:
         row, code = row_codes(candidates.included, users)
-        value = near.exact(users[row], code)
+        value = near.product.exact(users[row], code)
         if np.isfinite(value).all() and candidates.excluded is None:
             return rank_entries(row, code, value, item.shape, candidates.tie_rank)
         return _from_scores(model, request)
@@ -231,7 +229,7 @@ def _from_product(model: Recommender, near: NearProduct, request: ListRequest) -
         # So many near each other that to score all items is faster: of factors that are zero, for example.
         many = (counts * _ITEMS_A_GATHERED_ONE > n_items) | (error == np.inf)
         code, counts = code[~many.repeat(counts)], np.where(many, 0, counts)
-        value = near.exact(asked.repeat(counts), code)
+        value = near.product.exact(asked.repeat(counts), code)
         write_best(code, value, counts, item[start:stop], score[start:stop], candidates.tie_rank)
         whole[start:stop] = many
 

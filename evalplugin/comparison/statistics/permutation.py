@@ -162,9 +162,8 @@ def _flipped(terms: Sequence[Floats], n_permutations: int, rng: np.random.Genera
     rows = _SIGNS_AT_ONCE // n_permutations + 1
     ends = np.cumsum([part.shape[1] for part in terms])
     positive = np.zeros((n_permutations, ends[-1]))  # sums of the differences whose sign is +
-    signs = np.empty(
-        (min(rows, longest), n_permutations)
-    )  # 1 for +; new memory takes longer than its contents
+    # 1 for +; new memory takes longer than its contents.
+    signs = np.empty((min(rows, longest), n_permutations))
     for start in range(0, longest, rows):
         size = min(rows, longest - start)
         block = np.zeros((size, ends[-1]))
