@@ -13,6 +13,7 @@ import hashlib
 import json
 import math
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -27,6 +28,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 BAKEOFFS = ("folds", "gate", "given", "new", "sessions")
 MEASURED = ("cost/", "tune/seconds")  # seconds and memory differ from run to run
+MEASURED_WORDS = re.compile(r"\b\d+(\.\d+)? (s|MB|GB)\b")  # the same in sentences
 
 
 def make_data() -> None:
@@ -111,7 +113,8 @@ def logged(uri: str, experiment: str) -> dict[str, Any]:
                 if not column.endswith("_seconds"):
                     values[f"{name}: {file.relative_to(folder)}: {column}"] = digest
         if (board := folder / "leaderboard.md").exists():
-            values[f"{name}: verdict"] = board.read_text().partition("# Bake-off")[0].split("\n\n")
+            verdict = MEASURED_WORDS.sub("#", board.read_text().partition("# Bake-off")[0])
+            values[f"{name}: verdict"] = verdict.split("\n\n")
     return values
 
 
