@@ -1,4 +1,4 @@
-"""The champion of a config's gate: a model of the config, or type and parameters of a registered model or a run."""
+"""The champion of a config's gate: a model of the config, or type and parameters of a registered model."""
 
 from __future__ import annotations
 
@@ -11,16 +11,14 @@ from evalplugin.base.errors import DataError, EvalpluginError, TrackingError, di
 from evalplugin.base.text import json_of
 from evalplugin.components.parameters import as_mapping
 from evalplugin.config import CheckedConfig, ModelRecipe
-from evalplugin.config.checked import inputs_at
 from evalplugin.config.components import parameter_at, params_at
 from evalplugin.features.gate.decide import check_challengers, no_champion_note
 from evalplugin.features.gate.section import champion_of
 from evalplugin.features.words import CHAMPION
 from evalplugin.models import MODELS, Recommender, defines
-from evalplugin.tracking.connection import FAIL_FAST, existing_store, store_exists, tracking_call
+from evalplugin.tracking.connection import FAIL_FAST, store_exists, tracking_call
 from evalplugin.tracking.location import resolve_uri
 from evalplugin.tracking.names import CHAMPION_ALIAS
-from evalplugin.tracking.read.runs import find_runs
 from evalplugin.tracking.read.uris import find_model, registry_uri, tags_of, version_with
 
 if TYPE_CHECKING:
@@ -45,8 +43,7 @@ def with_champion(config: CheckedConfig, tracking_uri: str | None = None) -> Gat
     As long as no model is registered, the baseline takes the role of the champion.
 
     Raises:
-        DataError: The champion's run does not exist, or an input that it declares; it would open what MLflow names,
-            without being trusted; or no model is left to challenge the baseline.
+        DataError: The champion would open what MLflow names, or no model is left to challenge the baseline.
         TrackingError: The store cannot be reached, or lacks the type or the parameters of the champion.
         EvalpluginError: The champion's type or parameters are unknown to this installation.
     """
@@ -58,18 +55,14 @@ def with_champion(config: CheckedConfig, tracking_uri: str | None = None) -> Gat
     assert champion is not None  # checked with the config
     if isinstance(champion, str):
         return GatedConfig(config, champion)
-    recipe: ModelRecipe | None
-    if champion.run is not None:
-        recipe = recipe_of_run(tracking_uri, champion.run)
-    else:
-        assert champion.registry is not None and baseline is not None  # checked with the config
-        recipe = recipe_of_registered(tracking_uri, champion.registry)
-        if recipe is None:
-            check_challengers(gate, baseline)
-            note = no_champion_note(champion.registry, baseline)
-            return GatedConfig(config, baseline, (note,), is_first=True)
+    assert baseline is not None  # checked with the config
+    recipe = recipe_of_registered(tracking_uri, champion.registry)
+    if recipe is None:
+        check_challengers(gate, baseline)
+        note = no_champion_note(champion.registry, baseline)
+        return GatedConfig(config, baseline, (note,), is_first=True)
     same = next((m for m in config.models if _is_same(m, recipe.type, recipe.params)), None)
-    if same is None and not champion.trust and not any(_is_tuned_as(m, recipe) for m in config.models):
+    if same is None and not any(_is_tuned_as(model, recipe) for model in config.models):
         _check_harmless(recipe)
     # A parameter that is newer than the recipe has its default.
     params = _resolved(recipe.type, recipe.params, recipe.origin)
@@ -77,11 +70,6 @@ def with_champion(config: CheckedConfig, tracking_uri: str | None = None) -> Gat
     if same is not None:
         note = f"the champion is {same.name}, as {recipe.origin}"
         return GatedConfig(config, same.name, (note,))
-    for text in recipe.inputs:
-        try:
-            inputs_at(text, config.folder)
-        except DataError as error:
-            raise DataError(f"inputs of the champion ({recipe.origin}): {error}") from None
     models = (*config.models, replace(recipe, name=CHAMPION, params=params))
     note = f"the champion is {recipe.type}, fitted anew, as {recipe.origin}"
     return GatedConfig(replace(config, models=models), CHAMPION, (note,))
@@ -122,9 +110,7 @@ def _check_harmless(recipe: ModelRecipe) -> None:
         shown["inputs"] = list(recipe.inputs)
     raise DataError(
         f"the champion ({recipe.origin}) is not fitted: whoever may write to the tracking store has named it, and "
-        f"{why}. It is {json.dumps(shown, ensure_ascii=False)}. If that is what you want, add this model to `models`, "
-        f"or trust all who may write there by `gate: {{champion: {{trust: true}}}}`, beside its run or registry if the "
-        f"config names one"
+        f"{why}. It is {json.dumps(shown, ensure_ascii=False)}. If that is what you want, add this model to `models`"
     )
 
 
@@ -171,19 +157,6 @@ def recipe_of_registered(tracking_uri: str | None, champion: str) -> ModelRecipe
             f"gate.champion.registry), or give the alias {alias} to a version that evalplugin registered, or to none"
         )
     return recipe
-
-
-def recipe_of_run(tracking_uri: str | None, run: str) -> ModelRecipe:
-    """Return the recipe of a model's run, given its id or name, or the model's name: then of its latest run.
-
-    Raises:
-        DataError: There is no such run.
-        TrackingError: The store cannot be reached, or the run does not say how to fit its model anew.
-    """
-    with existing_store(tracking_uri, f"read the run {run}") as client:
-        latest = max(find_runs(client, runs=[run]).runs, key=lambda logged: logged.started)
-        origin = f"{latest} of bake-off {latest.bakeoff}"
-        return replace(latest.recipe, type=latest.tag("model_type"), origin=origin)
 
 
 def _recipe(version: ModelVersion, origin: str) -> ModelRecipe | None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from evalplugin.base.errors import DataError, did_you_mean
+from evalplugin.base.errors import DataError
 from evalplugin.base.numbers import number, percent, signed
-from evalplugin.base.places import DataSplit
 from evalplugin.base.units import count_text
 from evalplugin.comparison.compared import ComparedModel
 from evalplugin.comparison.contest import Contest
@@ -17,22 +16,6 @@ from evalplugin.features.gate.schema import CostLimit, Gate, Guardrails
 from evalplugin.metrics import parse
 
 _MOST_NAMED = 3  # challengers in a sentence
-
-
-def choose_contest(contests: Sequence[Contest], gate: Gate) -> Contest:
-    """Return the contest on the dataset and under the split that the gate names, or the only one.
-
-    Raises:
-        DataError: None fits, or several do.
-    """
-    fitting = [c for c in contests if gate.dataset in (None, c.dataset) and gate.split in (None, c.split)]
-    if len(fitting) == 1:
-        return fitting[0]
-    known = "; ".join(str(contest.place) for contest in contests)
-    if fitting:
-        raise DataError(f"a gate decides on one dataset and split, and there are several: {known}; name them")
-    named = DataSplit(gate.dataset or "", gate.split or "")
-    raise DataError(f"the gate is to decide on {named}, where nothing was compared; there is: {known}")
 
 
 def decide(
@@ -52,28 +35,21 @@ def decide(
 
     Args:
         contest: The models' results.
-        gate: The conditions.
-        champion: The model to beat. It is an argument, since ``gate.champion`` may be no model of the contest.
+        gate: The conditions, checked with their config.
+        champion: The model to beat. It is an argument, since ``gate.champion`` may be a registered model.
         notes: Sentences on earlier choices, to be stored with the decision.
         budget: What earlier decisions have left of ``gate.decisions``; None: none was taken.
-
-    Raises:
-        DataError: A challenger that the gate names is no model of the contest, or its metric cannot decide; or more
-            decisions were taken than ``gate.decisions``.
     """
-    if gate.decisions is not None:
-        budget = budget or DecisionBudget(gate.decisions)
-        check_decisions(budget)
+    budget = None if gate.decisions is None else budget or DecisionBudget(gate.decisions)
     metric = contest.primary if gate.metric is None else parse(gate.metric).name
-    _check_metric(metric)
     by_name = {c.model: c for c in contest.models}
-    challengers = _challengers(list(by_name), gate, champion)
+    others = [name for name in by_name if name != champion]
+    challengers = [name for name in others if gate.challengers is None or name in gate.challengers]
     decision = Decision(
         "refuse", None, champion, "", metric, gate.confidence, tuple(challengers), (), contest.name,
-        contest.dataset, contest.split, tuple(notes), budget if gate.decisions is not None else None,
-        contest.units.noun,
+        contest.dataset, contest.split, tuple(notes), budget, contest.units.noun,
     )  # fmt: skip
-    if (obstacle := _obstacle(decision, by_name.get(champion))) is not None:
+    if (obstacle := _obstacle(decision, by_name[champion])) is not None:
         return replace(decision, reason=f"the gate cannot decide: {obstacle}")
     judge = Judge(contest, gate, metric, by_name[champion], decision.error)
     conditions = tuple(judge.conditions([by_name[name] for name in challengers]))
@@ -141,29 +117,9 @@ def check_decisions(budget: DecisionBudget) -> None:
         )
 
 
-def _check_metric(metric: str) -> None:
-    spec = parse(metric)
-    if spec.metric.scope != "user" or not spec.direction:
-        raise DataError(
-            f"the gate cannot decide by {metric!r}: it needs a metric with a value for each user, where higher or "
-            f"lower is better"
-        )
-
-
-def _challengers(models: Sequence[str], gate: Gate, champion: str) -> list[str]:
-    others = [model for model in models if model != champion]
-    for name in gate.challengers or ():
-        if name not in models:
-            near = did_you_mean(name, others, noun="there are")
-            raise DataError(f"no model is called {name!r} to be a challenger{near}")
-    return [name for name in others if gate.challengers is None or name in gate.challengers]
-
-
-def _obstacle(decision: Decision, champion: ComparedModel | None) -> str | None:
+def _obstacle(decision: Decision, champion: ComparedModel) -> str | None:
     """Return the reason why no challenger can be judged, whatever its results; None where one can."""
     name = f"the champion {decision.champion}"
-    if champion is None:
-        return f"{name} has no results here"
     if champion.scores is None:
         return f"{name} failed: {champion.error}"
     if not champion.has_values(decision.metric):

@@ -22,7 +22,6 @@ from evalplugin.features.base import Bakeoff, Feature
 from evalplugin.features.gate.champion import GatedConfig, with_champion
 from evalplugin.features.gate.decide import (
     check_decisions,
-    choose_contest,
     decide,
     gate_without_champion,
 )
@@ -172,7 +171,6 @@ def decide_bakeoff(gated: GatedConfig, bakeoff: Bakeoff) -> Decision:
     """Return the decision of the gate on the contests of a bake-off of ``gated.config``.
 
     Raises:
-        DataError: There is no contest on the dataset and split of the gate.
         DataError: With ``gate.decisions``, the count of earlier decisions cannot be read.
         TrackingError: With ``gate.decisions``, the store that counts them cannot be reached.
     """
@@ -180,7 +178,11 @@ def decide_bakeoff(gated: GatedConfig, bakeoff: Bakeoff) -> Decision:
     assert gate is not None
     if gated.is_first:
         gate = gate_without_champion(gate)
-    contest = choose_contest([comparison.contest for comparison in bakeoff.comparisons], gate)
+    contest = next(
+        contest
+        for contest in (comparison.contest for comparison in bakeoff.comparisons)
+        if gate.dataset in (None, contest.dataset) and gate.split in (None, contest.split)
+    )
     by_budget = partial(decide, contest, gate, gated.champion, gated.notes)
     if gate.decisions is None:
         decision = by_budget()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -13,12 +13,8 @@ from evalplugin.base.places import DataSplit
 from evalplugin.base.text import json_of
 from evalplugin.features.gate.decision import Decision, DecisionBudget
 from evalplugin.tracking.connection import FAIL_FAST, existing_store, store_exists
-from evalplugin.tracking.names import shorten_value
-from evalplugin.tracking.read.logged import LoggedRun
-from evalplugin.tracking.read.runs import bakeoff_of
 
 _PREFIX = "evalplugin.decision."
-_MOST = 1000  # characters of the ids of bake-offs in a tag
 _AT_ONCE = (
     "another gate of this experiment decided at the same time: its decision counts as taken before this one"
 )
@@ -49,18 +45,6 @@ class Ledger:
             with existing_store(uri, "read earlier decisions", settings=FAIL_FAST) as client:
                 home = client.get_experiment_by_name(experiment)
         return cls(uri, None if home is None else home.experiment_id, place, bakeoff)
-
-    @classmethod
-    def beside(cls, tracking_uri: str | None, run_ids: Sequence[str], place: DataSplit) -> Self:
-        """Return the ledger of the experiment of runs that are decided on.
-
-        Raises:
-            TrackingError: The store cannot be reached.
-        """
-        with existing_store(tracking_uri, "read earlier decisions", settings=FAIL_FAST) as client:
-            runs = [LoggedRun(client, client.get_run(run_id)) for run_id in run_ids]
-        bakeoff = shorten_value(bakeoff_of(runs), _MOST)
-        return cls(client.tracking_uri, runs[0].experiment_id, place, bakeoff)
 
     def budget(self, decisions: int) -> DecisionBudget:
         """Return what the other decisions have left of ``decisions``.
@@ -125,7 +109,7 @@ class Ledger:
 
     def _write(self, error: float) -> None:
         """Add the error that the bake-off has used."""
-        assert self.experiment is not None  # the runs that are decided on are in it
+        assert self.experiment is not None  # the bake-off's runs are in it
         with existing_store(self.uri, "count the decision") as client:
             entry = {"bakeoff": self.bakeoff, **self.place._asdict(), "error": error}
             key = _PREFIX + fingerprint([*self.place, self.bakeoff])

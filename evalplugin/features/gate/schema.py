@@ -64,50 +64,22 @@ def _is_name(text: str) -> bool:
     return bool(re.fullmatch(_NAME, text)) and text.strip() not in ("", ".", "..")
 
 
-def is_registered(text: str) -> bool:
-    """Return whether a text has the form of a registered model: name@alias."""
-    name, _, alias = text.partition("@")
-    return _is_name(name) and bool(re.fullmatch(_ALIAS, alias))
-
-
 class ChampionSpec(Closed):
     """A champion from MLflow: its type and parameters are fitted anew, on the data of this bake-off."""
 
-    run: str | None = Field(
-        default=None,
-        min_length=1,
-        description="Id or name of a model's run, or a model's name: its latest run.",
-        examples=["popularity"],
-    )
-    registry: str | None = Field(
-        default=None,
+    registry: str = Field(
         json_schema_extra={"pattern": f"^{_NAME}@{_ALIAS}$"},
         description="name@alias of a model that evalplugin registered; until there is one, compare.baseline.",
         examples=["shop-recommender@champion"],
     )
 
-    trust: bool = Field(
-        default=False,
-        description="Fit the champion that MLflow names also where it runs a program or a plugin, reads files or "
-        "loads a deployed model: whoever may write to the tracking store can then run code here.",
-        examples=[True],
-    )
-
     @field_validator("registry")
     @classmethod
-    def _is_registered(cls, registry: str | None) -> str | None:
-        if registry is not None and not is_registered(registry):
+    def _is_registered(cls, registry: str) -> str:
+        name, _, alias = registry.partition("@")
+        if not (_is_name(name) and re.fullmatch(_ALIAS, alias)):
             raise ValueError(f"must be name@alias, such as shop@champion, not {registry!r}")
         return registry
-
-    @model_validator(mode="after")
-    def _one_of_them(self) -> ChampionSpec:
-        named = (self.run is not None) + (self.registry is not None)
-        if named > 1 or not (named or self.trust):
-            raise ValueError(
-                "needs a run or a registry, one of them; a model of this config is named by text alone"
-            )
-        return self
 
 
 class CostLimit(Closed):
@@ -197,7 +169,7 @@ class Gate(Closed):
 
     champion: str | ChampionSpec | None = Field(
         default=None,
-        description="A model of this config, a run, or a registered model; left out: the model that `register` names "
+        description="A model of this config, or a registered model; left out: the model that `register` names "
         "(beside which no other can be the champion), or else compare.baseline.",
         examples=["popularity"],
     )

@@ -18,9 +18,9 @@ from evalplugin.tracking.names import CHAMPION_ALIAS
 
 def champion_of(gate: Gate, register: Register | None, baseline: str | None) -> str | ChampionSpec | None:
     """Return the champion that a gate names, or else the model that is registered, or else the baseline."""
-    if register is not None and (gate.champion is None or gate.champion == ChampionSpec(trust=True)):
-        return _champion_in(register, trust=gate.champion is not None)
-    return baseline if gate.champion is None else gate.champion
+    if gate.champion is not None:
+        return gate.champion
+    return baseline if register is None else _champion_in(register)
 
 
 def check_gate(checks: Checks, models: Iterable[ModelRecipe], primary: MetricSpec | None) -> None:
@@ -36,6 +36,8 @@ def check_gate(checks: Checks, models: Iterable[ModelRecipe], primary: MetricSpe
             checks.add(("register",), "needs a gate: only what the gate promotes is registered")
         return
     _check_names(checks, gate, register, baseline)
+    if gate.metric is None and primary is not None and (problem := _undecidable(primary, per_user=True)):
+        checks.add(("gate",), f"decides by the primary metric: {problem}; name another under gate.metric")
     for model in models:
         may_win = gate.challengers is None or model.name in gate.challengers
         if register is not None and may_win and not MODELS.entry(model.type).cls.learns:
@@ -91,17 +93,15 @@ def _check_champion(
         if register is None:
             checks.check_name("model", champion, path)
     else:
-        shown = f"the run {champion.run!r}" if champion.registry is None else repr(champion.registry)
+        shown = repr(champion.registry)
         subject = "" if is_named else f"the champion {champion.registry} "
         if CHAMPION in checks.names["model"]:
             checks.add(path, f"{subject}comes from MLflow and is called {CHAMPION!r}: call no other model so")
-        if champion.registry is not None and baseline is None:
+        if baseline is None:
             checks.add(
                 path,
                 f"{subject}is a registered model, and until there is one compare.baseline stands for it: name one",
             )
-        if champion == ChampionSpec(trust=True):
-            checks.add(path, "needs a run or a registry, one of them, where no register names the model")
     own = None if register is None else _champion_in(register).registry
     if own is not None and getattr(champion, "registry", None) != own:
         checks.add(
@@ -111,8 +111,8 @@ def _check_champion(
         )
 
 
-def _champion_in(register: Register, *, trust: bool = False) -> ChampionSpec:
-    return ChampionSpec(registry=f"{register.name}@{CHAMPION_ALIAS}", trust=trust)
+def _champion_in(register: Register) -> ChampionSpec:
+    return ChampionSpec(registry=f"{register.name}@{CHAMPION_ALIAS}")
 
 
 def _check_metric(
@@ -124,13 +124,17 @@ def _check_metric(
         checks.add(path, str(error), at_key)
         return
     checks.is_listed(metric, path, at_key=at_key)
+    if problem := _undecidable(metric, per_user=per_user):
+        checks.add(path, problem, at_key)
+
+
+def _undecidable(metric: MetricSpec, *, per_user: bool) -> str:
+    """Return why nothing can be decided by a metric; empty where something can."""
     if not metric.direction:
-        checks.add(
-            path, f"of {metric.name!r} neither more nor less is better: nothing can be decided by it", at_key
-        )
-    elif per_user and metric.metric.scope != "user":
-        message = f"{metric.name!r} is one number for all users: a decision takes a value for each user"
-        checks.add(path, message, at_key)
+        return f"of {metric.name!r} neither more nor less is better: nothing can be decided by it"
+    if per_user and metric.metric.scope != "user":
+        return f"{metric.name!r} is one number for all users: a decision takes a value for each user"
+    return ""
 
 
 SECTIONS = (

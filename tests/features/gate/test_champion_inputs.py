@@ -21,8 +21,7 @@ pytestmark = pytest.mark.usefixtures("no_drawing")
 SVD = {"name": "svd", "type": "sklearn.TruncatedSVD", "params": {"n_components": 4}}
 
 
-def shop(uri: str, models: list[Any], *, champion: dict[str, Any] | None = None) -> CheckedConfig:
-    named = {} if champion is not None and "run" in champion else {"register": {"name": "shop"}}
+def shop(uri: str, models: list[Any]) -> CheckedConfig:
     own = {
         "experiment": "nightly",
         "datasets": [{**TINY, "n_users": 300, "n_items": 120, "n_interactions": 9000}],
@@ -30,43 +29,18 @@ def shop(uri: str, models: list[Any], *, champion: dict[str, Any] | None = None)
         "metrics": ["ndcg@10"],
         "models": ["random", *models],
         "segments": [],
-        "gate": {"min_users": 20, **({"champion": champion} if champion else {})},
+        "gate": {"min_users": 20},
+        "register": {"name": "shop"},
         "tracking": {"uri": uri, "board": False},
     }
-    return load(small_config(**named, **own))
+    return load(small_config(**own))
 
 
-def test_inputs_of_a_champion_are_opened_only_where_the_store_is_trusted(uri: str) -> None:
+def test_inputs_that_a_champion_declares_are_not_opened(uri: str) -> None:
     Path("features.bin").write_bytes(b"old")
     run_bakeoff(shop(uri, [{**SVD, "inputs": ["features.bin"]}]))
     with pytest.raises(DataError, match=r'it declares inputs, .*"inputs": \["features.bin"\]'):
-        with_champion(shop(uri, ["popularity"], champion={"run": "svd"}), uri)
-
-
-@pytest.mark.slow
-def test_champion_keeps_the_inputs_that_it_declares(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    Path("features.bin").write_bytes(b"old")
-    monkeypatch.setenv("FEATURES", "1")
-    declared = ["features.bin", {"env": "FEATURES"}]
-    run_bakeoff(shop(uri, [{**SVD, "inputs": declared}]))
-    trust = {"trust": True}
-    for named in (trust, {"run": "svd", **trust}):
-        gated = with_champion(shop(uri, ["popularity"], champion=named), uri)
-        champion = gated.config.models[-1]
-        assert (champion.name, champion.type) == ("champion", "sklearn.TruncatedSVD")
-        assert champion.inputs == ("features.bin", "env:FEATURES")
-    nights = shop(uri, ["popularity"], champion=trust)
-    run_bakeoff(nights)
-    with pytest.raises(UnchangedError):
-        run_bakeoff(nights, if_changed=True)
-    Path("features.bin").write_bytes(b"new")
-    said = RecordingObserver()
-    run_bakeoff(nights, if_changed=True, observer=said)
-    assert any("features.bin has changed since the bake-off " in line for line in said.lines)
-    assert said.has("2 of 3 tasks are in the store")
-    Path("features.bin").unlink()
-    with pytest.raises(DataError, match=r"inputs of the champion \(shop@champion, version 1: svd of "):
-        with_champion(nights, uri)
+        with_champion(shop(uri, ["popularity"]), uri)
 
 
 @pytest.mark.slow

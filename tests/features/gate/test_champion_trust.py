@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from bakeoffs import run_bakeoff
 from mlflow import MlflowClient
 from samples import TINY, small_config, write_config
 
-from evalplugin.base.errors import ConfigError, DataError
+from evalplugin.base.errors import DataError
 from evalplugin.cli import main
 from evalplugin.components.registry import load_plugin_file
 from evalplugin.features.config import load
@@ -85,44 +84,28 @@ def attack() -> dict[str, Any]:
     return dict(config.models[-1].params)
 
 
-def tamper(uri: str, type: str, params: dict[str, Any]) -> str:
-    """Write another recipe into a run of `popularity`, and into the version that the champion is; return the run."""
+def tamper(uri: str, type: str, params: dict[str, Any]) -> None:
+    """Write another recipe into the version that the champion is."""
     client = MlflowClient(uri)
     version = client.get_model_version_by_alias("shop", "champion")
     changed = {"model_type": type, "model_params": json.dumps(params)}
     for key, value in changed.items():
         client.set_model_version_tag("shop", version.version, f"evalplugin.{key}", value)
-    (run,) = (
-        run
-        for run in client.search_runs([client.get_experiment_by_name("nightly").experiment_id])
-        if run.data.tags.get("evalplugin.model") == "popularity"
-    )
-    config = yaml.safe_dump({"models": [{"name": "popularity", "type": type, "params": params}]})
-    client.log_text(run.info.run_id, config, "data/config_resolved.yaml")
-    client.set_tag(run.info.run_id, "evalplugin.model_type", type)
-    return str(run.info.run_id)
 
 
 def test_a_program_that_a_tag_names_is_not_run(uri, attack, capsys):
-    run = tamper(uri, "command", attack)
-    by_run = shop(uri, gate={"min_users": 20, "champion": {"run": run}})
-    del by_run["register"]
-    for asked in (shop(uri), by_run):
-        write_config(asked)
-        assert main(["run", "shop.yaml"]) == 2
-        said = capsys.readouterr().err
-        assert "command runs a program, reads files or loads a deployed model" in said
-        assert "touch marker; exit 1" in said  # the recipe
-        assert "gate: {champion: {trust: true}}" in said
-        assert not Path("marker").exists()
-    # The program runs where the config says so: it is trusted, or the same.
-    for asked in (
-        shop(uri, gate={"min_users": 20, "champion": {"trust": True}}),
-        shop(uri, {"name": "mine", "type": "command", "params": attack}),
-    ):
-        gated = with_champion(load(asked), uri)
-        (champion,) = (model for model in gated.config.models if model.name == gated.champion)
-        assert (champion.type, champion.params["command"]) == ("command", attack["command"])
+    tamper(uri, "command", attack)
+    write_config(shop(uri))
+    assert main(["run", "shop.yaml"]) == 2
+    said = capsys.readouterr().err
+    assert "command runs a program, reads files or loads a deployed model" in said
+    assert "touch marker; exit 1" in said  # the recipe
+    assert "add this model to `models`" in said
+    assert not Path("marker").exists()
+    # The program runs where the config has the same model.
+    gated = with_champion(load(shop(uri, {"name": "mine", "type": "command", "params": attack})), uri)
+    (champion,) = (model for model in gated.config.models if model.name == gated.champion)
+    assert (champion.type, champion.params["command"]) == ("command", attack["command"])
 
 
 @pytest.mark.parametrize(
@@ -170,11 +153,3 @@ def test_a_tuned_champion_has_texts_of_the_search_of_the_config_alone(uri, param
         with pytest.raises(DataError, match=r"is not fitted: whoever may write .* reader "):
             with_champion(config, uri)
     assert not Path("opened").exists()
-
-
-def test_trust_alone_needs_a_register() -> None:
-    asked = shop("sqlite:///x.db", gate={"champion": {"trust": True}})
-    assert load(asked).section("gate") is not None
-    del asked["register"]
-    with pytest.raises(ConfigError, match=r"gate\.champion: needs a run or a registry, one of them, where"):
-        load(asked)

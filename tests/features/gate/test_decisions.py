@@ -243,7 +243,7 @@ def test_the_gate_refuses_when_all_decisions_are_taken() -> None:
 def test_fewer_decisions_than_were_taken_are_an_error() -> None:
     check_decisions(DecisionBudget(30, taken=30))
     with pytest.raises(DataError) as error:
-        decided(gaining(0.05), decisions=30, budget=DecisionBudget(30, taken=31))
+        check_decisions(DecisionBudget(30, taken=31))
     assert str(error.value) == (
         "gate.decisions is 30, but 31 decisions of this gate have been taken: set it to how many there are to be in "
         "all, more than 31, or begin anew in another experiment"

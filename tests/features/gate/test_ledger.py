@@ -12,7 +12,6 @@ from mlflow import MlflowClient
 from evalplugin.base.places import DataSplit
 from evalplugin.features.gate.decision import Decision, DecisionBudget
 from evalplugin.features.gate.ledger import Ledger
-from evalplugin.features.gate.logged import log_decision
 
 KEEP = Decision(
     "keep", None, "old", "it stays", "ndcg@10", 0.95, ("new",), (), "b", "toy", "last_n", budget=DecisionBudget(90)
@@ -32,20 +31,11 @@ class Nights:
         self.uri, self.client = uri, MlflowClient(uri)
         self.experiment = self.client.create_experiment("nightly")
 
-    def bakeoff(self, name: str, *, summary: bool = True) -> str:
-        """Log a bake-off of one model; return the id of the model's run."""
-        ids = []
-        for role in ("model", *(["summary"] if summary else [])):
+    def bakeoff(self, name: str) -> None:
+        """Log a bake-off of one model."""
+        for role in ("model", "summary"):
             tags = {"evalplugin.bakeoff": name, "evalplugin.role": role, "evalplugin.model": "new"}
-            ids.append(self.client.create_run(self.experiment, tags=tags).info.run_id)
-            self.client.set_terminated(ids[-1])
-        return ids[0]
-
-    def log(self, name: str, decision: Decision = KEEP, *, summary: bool = True) -> str:
-        """Log a bake-off and a decision on it that only its run counts."""
-        run = self.bakeoff(name, summary=summary)
-        log_decision(self.uri, decision, [run])
-        return run
+            self.client.set_terminated(self.client.create_run(self.experiment, tags=tags).info.run_id)
 
     def decide(
         self,
@@ -55,11 +45,9 @@ class Nights:
         split: str = "last_n",
     ) -> Decision:
         """Log a bake-off, and decide on it as the gate does."""
-        run = self.bakeoff(name)
-        ledger = Ledger.beside(self.uri, [run], DataSplit("toy", split))
-        decision = ledger.decide(decisions, lambda budget: replace(how(budget), split=split))
-        log_decision(self.uri, decision, [run])
-        return decision
+        self.bakeoff(name)
+        ledger = Ledger.open(self.uri, "nightly", DataSplit("toy", split), name)
+        return ledger.decide(decisions, lambda budget: replace(how(budget), split=split))
 
     def budget(self, decisions: int = 90, *, split: str = "last_n", bakeoff: str = "") -> DecisionBudget:
         return Ledger.open(self.uri, "nightly", DataSplit("toy", split), bakeoff).budget(decisions)
@@ -84,7 +72,6 @@ def test_decisions_are_counted_with_what_they_spent(nights: Nights) -> None:
     for night, outcome in enumerate(("keep", "promote", "cannot_tell", "refuse")):
         nights.decide(f"b-{night}", how=lambda budget, o=outcome: replace(KEEP, outcome=o, budget=budget))
     nights.bakeoff("without gate")
-    nights.log("without decisions", replace(KEEP, budget=None))
     nights.decide("on another split", split="temporal")
     assert nights.budget() == DecisionBudget(90, 3, pytest.approx(3 * SHARE))
     assert nights.budget(100, split="temporal") == DecisionBudget(100, 1, pytest.approx(SHARE))
@@ -96,8 +83,7 @@ def test_further_decisions_on_a_bakeoff_do_not_count_twice(nights: Nights) -> No
     nights.decide("b-1")
     assert nights.budget() == DecisionBudget(90, 1, pytest.approx(SHARE))
     assert nights.budget(bakeoff="b-1") == DecisionBudget(90)
-    other = nights.bakeoff("b-2")
-    assert Ledger.beside(nights.uri, [other], DataSplit("toy", "last_n")).budget(90).taken == 1
+    assert nights.budget(bakeoff="b-2").taken == 1
 
 
 def test_what_was_decided_stays_taken_when_runs_are_deleted(nights: Nights) -> None:
