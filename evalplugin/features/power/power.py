@@ -1,4 +1,4 @@
-"""Power: the number of users that finds a gain, and the gain that a number of users finds, from a spread."""
+"""Power: the number of users that finds a gain, and the gain that the users of a config's data find."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from evalplugin.base.arrays import Codes, Floats
-from evalplugin.base.errors import DataError, did_you_mean
 from evalplugin.base.numbers import number, percent
 from evalplugin.base.places import DataSplit
 from evalplugin.base.seeding import generator
@@ -69,17 +68,17 @@ class PowerRow:
     ``gain`` and ``detectable`` are true gains; ``margin`` is the gain that a gate requires them to exceed.
     """
 
-    origin: str  # given, logged or assumed
+    origin: str  # logged or assumed
     sd: float  # standard deviation of users' differences
     dataset: str = ""
     split: str = ""
     metric: str = ""
     model: str = ""
     against: str = ""
-    users: int | None = None
+    users: int = 0
     measured: float | None = None  # mean difference, + where the model is better
     margin: float = 0.0
-    detectable: float | None = None  # with ``users``
+    detectable: float = math.nan  # with ``users``; NaN until it is ``solved``
     gain: float | None = None
     users_needed: int | None = (
         None  # to find ``gain``; noise where that is a measured one, which may be chance
@@ -106,73 +105,14 @@ class PowerReport:
     def sentences(self) -> Iterator[str]:
         """Yield for each dataset and split the true gain that a bake-off over its users would find."""
         for place in dict.fromkeys(map(DataSplit.of, self.rows)):
-            rows = [r for r in self.rows if DataSplit.of(r) == place and r.detectable is not None]
-            if not rows:
-                continue
-            gains = sorted(r.detectable for r in rows if r.detectable is not None)
+            rows = [r for r in self.rows if DataSplit.of(r) == place]
+            gains = sorted(r.detectable for r in rows)
             sds = sorted(r.sd for r in rows)
             units = plural(rows[0].unit)
-            users = f"with {rows[0].users:,} {units}, " if rows[0].users is not None else ""
             yield (
-                f"{place}: {users}a true gain of at least {_range(gains)} {rows[0].metric} "
+                f"{place}: with {rows[0].users:,} {units}, a true gain of at least {_range(gains)} {rows[0].metric} "
                 f"would be found in 4 of 5 bake-offs ({rows[0].origin} spread of {units}' gains: {_range(sds)})"
             )
-
-
-def power_of_spread(test: PowerTest, sd: float, *, users: int | None, gain: float | None) -> PowerReport:
-    """Return the power for a given spread.
-
-    Args:
-        test: The test.
-        sd: Standard deviation of users' differences.
-        users: The users at hand; None: only the users that ``gain`` needs are asked for.
-        gain: The true gain to be found; None: only the gain that ``users`` find is asked for.
-
-    Raises:
-        DataError: A number outside its range, or neither users nor a gain.
-    """
-    if users is None and gain is None:
-        raise DataError(
-            "give --users, to learn what true gain they find, or --gain, to learn how many users it needs"
-        )
-    return PowerReport(test, (_solved(test, PowerRow("given", sd, users=users, gain=gain)),))
-
-
-def power_of_runs(
-    test: PowerTest,
-    contests: Sequence[Contest],
-    *,
-    metrics: Sequence[str] = (),
-    users: int | None = None,
-    gain: float | None = None,
-) -> PowerReport:
-    """Return the power for the spreads between the leader of a logged bake-off and its other models.
-
-    Args:
-        test: The test.
-        contests: The contests of the bake-off.
-        metrics: Names of metrics; empty: the primary one.
-        users: The users at hand; None: the users of the bake-off.
-        gain: The true gain to be found; None: the difference that was measured.
-
-    Raises:
-        DataError: A metric without scores, no spread, or a number outside its range.
-    """
-    rows = []
-    for contest in contests:
-        for metric in [contest.spec(name).name for name in metrics] or [contest.primary]:
-            if metric not in contest.metrics:
-                raise DataError(
-                    f"no model has scores by {metric!r}{did_you_mean(metric, contest.metrics, noun='there are')}"
-                )
-            for row, _ in _spreads(contest, metric):
-                sought = _size(row.measured) if gain is None else gain
-                rows.append(_solved(test, replace(row, users=users or row.users, gain=sought)))
-    if not rows:
-        raise DataError(
-            f"in {contests[0].name} no model differs from the leader: there is no spread; give --sd"
-        )
-    return PowerReport(test, tuple(rows), (_origin(contests),))
 
 
 def power_of_config(
@@ -214,7 +154,8 @@ def power_of_config(
         ]
     else:
         contests = read_contests(workspace.uri, bakeoff="latest", experiment=experiment)
-        known, notes = [p for contest in contests for p in _spreads(contest, metric)], [_origin(contests)]
+        known = [pair for contest in contests for pair in spreads_of(contest, metric)]
+        notes = [f"spreads of the bake-off {contests[0].name}, between the leader and each other model"]
     rows = []
     for data in prepared:
         users = len(data.info.units)
@@ -225,7 +166,7 @@ def power_of_config(
             limit = limit if math.isfinite(limit) and limit > 0 else 0.0
             sought = gain if gain is not None else 2 * limit or _size(row.measured)
             rows.append(
-                _solved(test, replace(row, users=users, margin=limit, gain=sought, unit=data.info.units.noun))
+                solved(test, replace(row, users=users, margin=limit, gain=sought, unit=data.info.units.noun))
             )
         if least is not None and least.is_share and not known_here:
             notes.append(
@@ -251,22 +192,21 @@ def _size(difference: float | None) -> float | None:
     return abs(difference) if difference else None
 
 
-def _solved(test: PowerTest, row: PowerRow) -> PowerRow:
+def solved(test: PowerTest, row: PowerRow) -> PowerRow:
+    """Return a row with the gain that its users find, and the number of users that its gain needs, if it has one."""
     choice: dict[str, Any] = {
         "level": test.confidence,
         "power": test.power,
         "one_sided": test.one_sided,
         "dependence": Dependence(row.cluster_size or 1.0, row.design_effect or 1.0),
     }
-    detectable, needed = None, None
-    if row.users is not None:
-        detectable = row.margin + detectable_gain(row.sd, row.users, **choice)
+    detectable, needed = row.margin + detectable_gain(row.sd, row.users, **choice), None
     if row.gain is not None and (row.gain > row.margin or not row.margin):
         needed = users_needed(row.sd, row.gain - row.margin, **choice)
     return replace(row, detectable=detectable, users_needed=needed)
 
 
-def _spreads(contest: Contest, metric: str) -> Iterator[tuple[PowerRow, float]]:
+def spreads_of(contest: Contest, metric: str) -> Iterator[tuple[PowerRow, float]]:
     """Yield the spread between the leader and each model that differs from it, with that model's mean."""
     spec = contest.spec(metric)
     direction = spec.direction or 1
@@ -300,7 +240,3 @@ def _clustered(row: PowerRow, difference: Floats, clusters: Codes) -> PowerRow:
         return row
     size = interval.n / interval.clusters
     return replace(row, cluster_size=size, design_effect=interval.design_effect)
-
-
-def _origin(contests: Sequence[Contest]) -> str:
-    return f"spreads of the bake-off {contests[0].name}, between the leader and each other model"

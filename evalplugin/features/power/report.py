@@ -24,7 +24,7 @@ def power_tables(report: PowerReport) -> Iterator[Table]:
         shown = []
         for row in rows:
             names = [row.metric, row.model, row.against] if named else [row.origin]
-            cells = [number(row.sd), "" if row.users is None else f"{row.users:,}", _gain(row.detectable)]
+            cells = [number(row.sd), f"{row.users:,}", _gain(row.detectable)]
             if is_planned:
                 needed = row.users_needed if row.is_planned else None
                 cells += [_gain(row.gain if row.is_planned else None)]
@@ -33,7 +33,7 @@ def power_tables(report: PowerReport) -> Iterator[Table]:
         heads = words("metric", "model", "against") if named else words("spread")
         planned = ("gain", "it needs") if is_planned else ()
         columns = (*heads, *numbers("sd", units, "they find", *planned))
-        yield Table(str(place) or "Power", columns, text_rows(shown))
+        yield Table(str(place), columns, text_rows(shown))
 
 
 def power_lines(report: PowerReport) -> Iterator[str]:

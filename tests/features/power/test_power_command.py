@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,44 +15,30 @@ from evalplugin.execution.observer import Observer
 from evalplugin.execution.runner import prepare
 from evalplugin.features.config import load
 from evalplugin.features.power.cli import show_power
-from evalplugin.features.power.power import ASSUMED, PowerTest, power_of_config, power_of_runs
+from evalplugin.features.power.power import (
+    ASSUMED,
+    PowerReport,
+    PowerTest,
+    power_of_config,
+    solved,
+    spreads_of,
+)
 from evalplugin.tracking.read.contests import read_contests
 from evalplugin.tracking.write.items import Tag
 from evalplugin.tracking.write.tracker import MlflowTracker
 from evalplugin.workspace import Workspace
 
 
-def test_a_given_spread(capsys: pytest.CaptureFixture[str]) -> None:
-    spread = ["--sd", "0.2", "--gain", "0.01", "--users", "600"]
-    asked = [*spread, "--one-sided", "--comparisons", "2", "--decisions", "45"]
-    assert main(["power", *asked, "--format", "json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    (row,) = found["rows"]
-    level = found["test"]["confidence"]
-    assert level == pytest.approx(1 - 0.05 / 90)
-    assert row["users_needed"] == users_needed(0.2, 0.01, level=level, one_sided=True) == 6738
-    assert row["detectable"] == detectable_gain(0.2, 600, level=level, one_sided=True)
-    assert main(["power", *asked]) == 0
-    out = capsys.readouterr().out
-    assert "6,738 users" in out
-    assert "one-sided at 95 % for 2 comparisons in 45 decisions, so 99.944 % each" in out
-
-
 @pytest.mark.parametrize(
     ("asked", "told"),
     [
-        (["--sd", "0.2"], "give --users, to learn what true gain they find, or --gain"),
-        (["--sd", "0.2", "--gain", "0"], "the gain to be found must be above 0, not 0"),
-        (["--sd", "0.2", "--users", "1"], "needs at least 2 users, not 1"),
-        (["--sd", "0.2", "--users", "9", "--power", "1"], "power must be at least 0.6 and below 1, not 1"),
-        (["--sd", "0.2", "--users", "9", "--decisions", "0"], "0 is not in the range x>=1"),
-        (["--sd", "0.2", "--experiment", "shop"], "a bake-off or metric has one of its own"),
-        (["--set", "seed=1"], "--set sets a value of a CONFIG: give one"),
-        (["a.yaml", "--users", "9"], "--users: the config says it"),
+        (["shop.yaml", "--gain", "0"], "the gain to be found must be above 0, not 0"),
+        (["shop.yaml", "--power", "1"], "power must be at least 0.6 and below 1, not 1"),
         (["a.yaml"], "a.yaml: no such file"),
     ],
 )
 def test_bad_input_is_an_error(asked: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
+    write_config(small_config())
     assert main(["power", *asked]) == 2
     assert told in capsys.readouterr().err
 
@@ -115,19 +102,25 @@ def test_a_share_of_a_decision_is_needed_for_a_logged_spread(make, uri, capsys):
     summary = tracker.writer.start("summary", [Tag("evalplugin.role", "summary"), *tracker.common_tags])
     tracker.writer.end(summary, "FINISHED")
     contests = list(read_contests(uri, experiment="nightly", bakeoff="latest"))
-    report = power_of_runs(PowerTest(), contests, gain=0.01)
-    (row,) = report.rows
+    test = PowerTest(comparisons=2, decisions=45, one_sided=True)
+    ((spread, _),) = spreads_of(contests[0], "ndcg@10")
+    row = solved(test, replace(spread, gain=0.01))
     knn, random = (r.per_user.column("ndcg@10") for r in reversed(results))
     difference = (knn - random)[~np.isnan(knn - random)]
     assert (row.model, row.against, row.users) == ("knn", "random", len(difference))
     assert (row.sd, row.measured) == pytest.approx((difference.std(ddof=1), difference.mean()))
-    assert row.users_needed == users_needed(row.sd, 0.01)
-    show_power(report)
-    assert f"{row.users_needed:,} users" in capsys.readouterr().out
+    level = test.confidence
+    assert level == pytest.approx(1 - 0.05 / 90)
+    assert row.users_needed == users_needed(row.sd, 0.01, level=level, one_sided=True)
+    assert row.detectable == detectable_gain(row.sd, row.users, level=level, one_sided=True)
+    show_power(PowerReport(test, (row,)))
+    out = capsys.readouterr().out
+    assert f"{row.users_needed:,} users" in out
+    assert "one-sided at 95 % for 2 comparisons in 45 decisions, so 99.944 % each" in out
     # A measured gain may be chance: how many users it needs is no result.
-    by_measured = power_of_runs(PowerTest(), contests, gain=None)
-    assert by_measured.rows[0].users_needed == users_needed(row.sd, row.measured or 0)
-    show_power(by_measured)
+    by_measured = solved(test, replace(spread, gain=spread.measured))
+    assert by_measured.users_needed == users_needed(row.sd, row.measured or 0, level=level, one_sided=True)
+    show_power(PowerReport(test, (by_measured,)))
     printed = capsys.readouterr().out
     assert " users\n" not in printed
     assert "--gain tells how many users a gain needs; a measured one may be chance." in printed
