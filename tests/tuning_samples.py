@@ -100,7 +100,7 @@ def run(
     """Run the studies of a config, with the cache of the working directory."""
     checked = load(config)
     cache = StepCache(Store(store_path(checked.spec.store.path)), fresh)
-    prepared = prepare(checked, None, Observer(), cache)
+    prepared = prepare(checked, None, Observer())
     jobs = jobs_of(checked, prepared)
     studies = studies_of(checked, prepared, jobs)
     execute, observer = execute or sequential_executor(Observer()), observer or Observer()

@@ -40,11 +40,6 @@ class Space(Closed):
         description="Distance between the values of a range.",
         examples=[5],
     )
-    when: dict[str, Any] = Field(
-        default={},
-        description="Values of other parameters with which this one is tuned; else it keeps its default.",
-        examples=[{"values": "binary"}],
-    )
 
     @model_validator(mode="before")
     @classmethod
@@ -90,11 +85,6 @@ class Space(Closed):
             raise ValueError(f"the step of a range of whole numbers is a whole number, not {self.step:g}")
         if self.step > high - low:
             raise ValueError(f"the step, {self.step:g}, is larger than the range, {low:g} to {high:g}")
-
-    @property
-    def conditions(self) -> dict[str, list[Any]]:
-        """The values of each other parameter with which this one is tuned."""
-        return {key: value if isinstance(value, list) else [value] for key, value in self.when.items()}
 
     @property
     def ends(self) -> tuple[float, float]:

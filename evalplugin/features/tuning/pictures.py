@@ -168,8 +168,7 @@ def importance_chart(model: ModelResult, colour: str, bars: int) -> tuple[Chart,
 
 def _best(tuning: Tuning, name: str) -> str:
     """Return the best value of a tuned parameter as text: of each fold, where folds differ."""
-    values = dict.fromkeys(_value(best[name]) for best in tuning.best if name in best)
-    return cut(", ".join(values) or "unset", _LABEL)
+    return cut(", ".join(dict.fromkeys(_value(best[name]) for best in tuning.best)), _LABEL)
 
 
 def _value(value: object) -> str:

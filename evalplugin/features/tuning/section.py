@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from evalplugin.base.errors import KeyPath, ParameterError, Problem, did_you_mean
+from evalplugin.base.errors import KeyPath, ParameterError, Problem
 from evalplugin.config.checked import ModelRecipe, Named
 from evalplugin.config.checks import Checks
 from evalplugin.config.components import InlineSpec, is_related, params_at
@@ -176,44 +176,10 @@ def _problems_of_spaces(spec: ModelSpec, written: Mapping[str, Any]) -> Iterator
             ("tune",), "tune and grid of one model exclude each other: name the model twice, or keep one"
         )
         return
-    if problems := [*_problems_of_conditions(spec.tune)]:
-        yield from problems
-        return
     for key, space in spec.tune.items():
         is_list = isinstance(written[key], list)
         for path, value in _values(space):
             yield from _refused(spec, key, ("tune", key, *path[is_list:]), value)
-
-
-def _problems_of_conditions(spaces: Mapping[str, Space]) -> Iterator[Problem]:
-    for key, space in spaces.items():
-        for other, values in space.conditions.items():
-            path = ("tune", key, "when", other)
-            if other not in spaces:
-                near = did_you_mean(other, list(spaces), noun="tuned")
-                yield Problem(path, f"{other!r} is not tuned{near}", at_key=True)
-                continue
-            if not values:
-                yield Problem(path, "names no value")
-            for value in values:
-                if not spaces[other].holds(value):
-                    yield Problem(
-                        path, f"{value!r} is not a value of {other}, so that {key} would never be tuned"
-                    )
-        if key in _needed(key, spaces):
-            yield Problem(("tune", key, "when"), f"depends on {key} itself: conditions must not form a cycle")
-
-
-def _needed(key: str, spaces: Mapping[str, Space]) -> set[str]:
-    """Return the parameters that the condition of a parameter depends on, directly or indirectly."""
-    needed: set[str] = set()
-    pending = [*spaces[key].when]
-    while pending:
-        other = pending.pop()
-        if other not in needed and other in spaces:
-            needed.add(other)
-            pending += spaces[other].when
-    return needed
 
 
 def _values(space: Space) -> Iterator[tuple[KeyPath, Any]]:
@@ -226,23 +192,14 @@ def _values(space: Space) -> Iterator[tuple[KeyPath, Any]]:
 
 
 def _refused(spec: ModelSpec, key: str, path: KeyPath, value: Any) -> Iterator[Problem]:
-    chosen = {**_met(key, spec.tune), key: value}
     try:
-        MODELS.create(spec.type, params_at(spec.params, chosen))
+        MODELS.create(spec.type, params_at(spec.params, {key: value}))
     except ParameterError as error:
         for problem in error.problems:
             name = ".".join(map(str, problem.path))
             # What concerns several parameters may be right for other values of theirs: such a trial fails, if any.
             if is_related(key, name):
                 yield Problem(("tune", key) if problem.at_key else path, problem.message, problem.at_key)
-
-
-def _met(key: str, spaces: Mapping[str, Space]) -> dict[str, Any]:
-    """Return values with which the condition of a parameter is met."""
-    values: dict[str, Any] = {}
-    for other, allowed in spaces[key].conditions.items():
-        values |= {**_met(other, spaces), other: allowed[0]}
-    return values
 
 
 SECTIONS = (FeatureSection("tune", Tune, "scores"),)

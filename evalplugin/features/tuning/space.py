@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
-from itertools import count
+from itertools import product
 from typing import Any
 
 from evalplugin.base.libraries import optuna
@@ -38,38 +36,18 @@ class SearchSpace:
 
     spaces: Mapping[str, Space]
 
-    @property
-    def is_conditional(self) -> bool:
-        """Whether some parameters are tuned only with certain values of others."""
-        return any(space.when for space in self.spaces.values())
-
     def suggest(self, trial: optuna.Trial) -> dict[str, Any]:
-        """Return a value of each parameter whose condition is met, as Optuna suggests."""
-        return self._chosen(lambda key: self._suggest(trial, key))
+        """Return a value of each parameter, as Optuna suggests."""
+        return {key: _suggest(space, trial, key) for key, space in self.spaces.items()}
 
     def defaults(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the values of a model's parameters that are tuned and whose condition is met."""
-        return self._chosen(partial(parameter_at, params))
-
-    def _chosen(self, value_of: Callable[[str], Any]) -> dict[str, Any]:
-        values: dict[str, Any] = {}
-        for key in self._order():
-            if self._is_met(key, values):
-                values[key] = value_of(key)
-        return {key: values[key] for key in self.spaces if key in values}
+        """Return the values of a model's parameters that are tuned."""
+        return {key: parameter_at(params, key) for key in self.spaces}
 
     def points(self) -> Iterator[dict[str, Any]]:
-        """Yield the points of the space in order, without end if a range without a step has infinitely many values."""
-        return self._points(self._order(), {})
-
-    def _points(self, order: Sequence[str], values: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        if not order:
-            yield values
-        elif not self._is_met(order[0], values):
-            yield from self._points(order[1:], values)
-        else:
-            for value in _values(self.spaces[order[0]]):
-                yield from self._points(order[1:], {**values, order[0]: value})
+        """Yield the points of the space in order; of a range with infinitely many values, its ends alone."""
+        for point in product(*map(_values, self.spaces.values())):
+            yield dict(zip(self.spaces, point, strict=True))
 
     def told(
         self, values: Mapping[str, Any]
@@ -80,33 +58,16 @@ class SearchSpace:
         theirs = {key: _told(self.spaces[key], value) for key, value in values.items()}
         return theirs, {key: _distribution(self.spaces[key]) for key in values}
 
-    def _order(self) -> list[str]:
-        """Return the names, each behind those that its condition depends on."""
-        order: list[str] = []
-        while len(order) < len(self.spaces):
-            order += [
-                key
-                for key, space in self.spaces.items()
-                if key not in order and set(space.when) <= set(order)
-            ]
-        return order
 
-    def _is_met(self, key: str, values: Mapping[str, Any]) -> bool:
-        return all(
-            other in values and any(is_same(values[other], value) for value in allowed)
-            for other, allowed in self.spaces[key].conditions.items()
-        )
-
-    def _suggest(self, trial: optuna.Trial, key: str) -> Any:
-        space = self.spaces[key]
-        if space.choices is not None:
-            return space.choices[trial.suggest_categorical(key, list(range(len(space.choices))))]
-        if space.step is not None:
-            return space.at_step(trial.suggest_int(key, 0, space.n_steps - 1))
-        if space.integers is not None:
-            return trial.suggest_int(key, *space.integers, log=space.log)
-        assert space.floats is not None
-        return trial.suggest_float(key, *space.floats, log=space.log)
+def _suggest(space: Space, trial: optuna.Trial, key: str) -> Any:
+    if space.choices is not None:
+        return space.choices[trial.suggest_categorical(key, list(range(len(space.choices))))]
+    if space.step is not None:
+        return space.at_step(trial.suggest_int(key, 0, space.n_steps - 1))
+    if space.integers is not None:
+        return trial.suggest_int(key, *space.integers, log=space.log)
+    assert space.floats is not None
+    return trial.suggest_float(key, *space.floats, log=space.log)
 
 
 def _told(space: Space, value: Any) -> Any:
@@ -115,19 +76,13 @@ def _told(space: Space, value: Any) -> Any:
     return value if listed is None else next(n for n, other in enumerate(listed) if is_same(value, other))
 
 
-def _values(space: Space) -> Iterator[Any]:
-    """Yield the values of a space; of a range without a step its middle, the middles of its halves, and so on."""
+def _values(space: Space) -> Iterable[Any]:
+    """Return the values of a space in order; of a range of floats without a step, its ends."""
     if (listed := space.listed()) is not None:
-        yield from listed
-    elif space.integers is not None:
-        yield from range(space.integers[0], space.integers[1] + 1)
-    elif space.ends[0] == space.ends[1]:
-        yield space.ends[0]
-    else:
-        low, high = map(math.log, space.ends) if space.log else space.ends
-        for parts in (2**level for level in count(1)):
-            values = (low + (high - low) * odd / parts for odd in range(1, parts, 2))
-            yield from map(math.exp, values) if space.log else values
+        return listed
+    if space.integers is not None:
+        return range(space.integers[0], space.integers[1] + 1)
+    return dict.fromkeys(space.ends)
 
 
 def _distribution(space: Space) -> optuna.distributions.BaseDistribution:

@@ -37,7 +37,7 @@ class Trial:
     """One choice of parameters, evaluated on the validation data."""
 
     number: int  # from 0; the first has the defaults
-    values: Mapping[str, Any]  # of the tuned parameters whose condition is met
+    values: Mapping[str, Any]  # of the tuned parameters
     task: Task
     asked: optuna.Trial | None  # None: the defaults, which Optuna has not suggested
     state: Literal["open", "done", "dropped", "failed"] = "open"
@@ -77,11 +77,9 @@ class Study:
         params = json.dumps(task.model.params, sort_keys=True)
         seed = int(generator(task.seed, *task.stream, "study", task.model.type, params).integers(2**32))
         with quiet():
-            # The joint sampler of conditional spaces is marked as experimental.
-            sampler = optuna.samplers.TPESampler(seed=seed, group=self.space.is_conditional)
             self._study = optuna.create_study(
                 direction="maximize" if self.plan.metric.direction > 0 else "minimize",
-                sampler=sampler,
+                sampler=optuna.samplers.TPESampler(seed=seed),
                 pruner=optuna.pruners.NopPruner(),
             )
             self._random = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=seed))

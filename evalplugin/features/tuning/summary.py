@@ -54,7 +54,7 @@ def _table(studies: Sequence[Study]) -> pa.Table:
         "error": pa.array([failure and last_line(failure.error) for failure in failures], pa.string()),
     }
     for key in studies[0].space.spaces:
-        columns[f"params.{key}"] = _column([trial.values.get(key) for _, trial in trials])
+        columns[f"params.{key}"] = _column([trial.values[key] for _, trial in trials])
     return pa.table(columns)
 
 
@@ -181,7 +181,7 @@ def _of_fold(rows: list[dict[str, Any]], tuning: Tuning) -> dict[str, float] | s
 
 
 def _values(row: Mapping[str, Any], spaces: Mapping[str, Space]) -> dict[str, Any]:
-    """Return the parameters of a trial; those whose condition is not met are left out."""
+    """Return the parameters of a trial; those that are null are left out."""
     values = {name: row[f"params.{name}"] for name in spaces}
     for name, space in spaces.items():
         if space.choices is not None:  # the table has them as they are, or as text of JSON
