@@ -7,11 +7,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from evalplugin.base.errors import EXIT_DONE
 from evalplugin.cli import options
-from evalplugin.cli.shared import echo, echo_data, open_all, show_warning
+from evalplugin.cli.shared import echo_data, open_all, show_warning
 
 if TYPE_CHECKING:
     from evalplugin.features.data_card.card import DescribedData
@@ -22,27 +20,14 @@ if TYPE_CHECKING:
 @options.set_value
 @options.data_home
 @options.shown("text", "json", help="json: one object for a config, a list for several.")
-@click.option(
-    "--pictures",
-    "folder",
-    metavar="FOLDER",
-    type=options.Output(path_type=Path, file_okay=False),
-    help="Write a picture of each dataset into this folder.",
-)
 @options.debug
-def data(
-    configs: tuple[Path, ...],
-    overrides: tuple[str, ...],
-    shown: str,
-    folder: str | Path | None,
-    **where: Any,
-) -> int:
+def data(configs: tuple[Path, ...], overrides: tuple[str, ...], shown: str, **where: Any) -> int:
     """Describe the data of configs: sizes, inequality, ratings, time, splits, and what checks find.
 
     The data is read, filtered and split; nothing is fitted and nothing is logged.
     """
     from evalplugin.cli import show
-    from evalplugin.features.data_card.feature import describe_data, write_pictures
+    from evalplugin.features.data_card.feature import describe_data
 
     workspaces = open_all(configs, overrides, show.observer(), **where)
     described = [describe_data(workspace) for workspace in workspaces]
@@ -60,9 +45,6 @@ def data(
     else:
         for data in described:
             show_data(data)
-    if folder is not None:
-        for file in write_pictures([card for data in described for card in data.cards], folder):
-            echo(file, err=shown == "json")
     return EXIT_DONE
 
 

@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import groupby
-from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -23,15 +22,13 @@ from evalplugin.features.data_card.card import (
     split_card,
 )
 from evalplugin.features.data_card.report import (
-    card_charts,
     card_facts,
+    card_figures,
     card_markdown,
-    card_picture,
     card_title,
     sizes_text,
     splits_table,
 )
-from evalplugin.files.outputs import open_output
 from evalplugin.report.sections import Section
 from evalplugin.tracking import mlflow
 from evalplugin.tracking.connection import tracking_call
@@ -131,8 +128,8 @@ def card_tab(
         "facts": card_facts(card),
         "table": splits_table(card, split),
     }
-    charts = card_charts(card, [own for own in card.splits if own.name == split])
-    return {"card": text, "data": {"card": [figure for _, figure in charts]}}
+    figures = card_figures(card, [own for own in card.splits if own.name == split])
+    return {"card": text, "data": {"card": list(figures)}}
 
 
 def describe_data(workspace: Workspace) -> DescribedData:
@@ -145,31 +142,12 @@ def describe_data(workspace: Workspace) -> DescribedData:
     from evalplugin.features.checks.feature import data_findings
 
     observer = workspace.observer
-    prepared = workspace.prepare(cached=False)
+    prepared = workspace.prepare()
     with observer.progress("count"):
         cards = cards_of(prepared)
     with observer.progress("check the data"):
         findings = tuple(data_findings(workspace.config, prepared))
     return DescribedData(cards, findings=findings)
-
-
-def write_pictures(cards: Sequence[DataCard], folder: str | Path) -> list[str]:
-    """Write a picture of each dataset into a folder, which is made; return the files, in the order of the cards.
-
-    Raises:
-        OSError: The folder or a file cannot be written.
-        DataError: The folder is a URI, and its store refuses or cannot be reached.
-    """
-    if isinstance(folder, Path):
-        folder.mkdir(parents=True, exist_ok=True)
-    written = []
-    for position, card in enumerate(cards, start=1):
-        name = "data_card.png" if len(cards) == 1 else f"data_card_{position}.png"
-        file = f"{str(folder).rstrip('/')}/{name}"
-        with open_output(file) as out:
-            out.write(card_picture(card))
-        written.append(file)
-    return written
 
 
 FEATURE = DataCardsFeature

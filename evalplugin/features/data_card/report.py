@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from evalplugin.base.numbers import count_range, number, rounded, share
 from evalplugin.base.units import count_text, plural
 from evalplugin.data.times import is_date, time_text
 from evalplugin.features.data_card.card import DataCard, Inequality, Rating, Seconds, SplitCard, Times
-from evalplugin.report.charts.pictures import Chart, png_of, stacked
+from evalplugin.report.charts.pictures import Chart
 from evalplugin.report.render.markdown import escape, table_lines
 from evalplugin.report.table import Table, numbers, text_rows, words
 
@@ -78,12 +78,8 @@ def card_markdown(card: DataCard, sizes: str | None) -> list[str]:
     return [*lines, "", *(f"- {name}: {escape(text)}" for name, text in card_facts(card)), ""]
 
 
-# A chart, and the same for the page's scripts with a table of its numbers.
-_Drawn: TypeAlias = tuple[Chart, dict[str, Any]]
-
-
-def card_charts(card: DataCard, splits: Sequence[SplitCard]) -> Iterator[_Drawn]:
-    """Yield charts: the popularity of items, interactions over time with the cuts of splits, and ratings."""
+def card_figures(card: DataCard, splits: Sequence[SplitCard]) -> Iterator[dict[str, Any]]:
+    """Yield figures of the page: the popularity of items, interactions over time with the cuts of splits, ratings."""
     yield _popularity(card)
     if card.times is not None:
         yield _times(card.times, [cut for split in splits for cut in cuts_of(split)])
@@ -91,13 +87,7 @@ def card_charts(card: DataCard, splits: Sequence[SplitCard]) -> Iterator[_Drawn]
         yield _ratings(card.ratings)
 
 
-def card_picture(card: DataCard) -> bytes:
-    """Return all charts of a card as one PNG, with the cuts of all splits."""
-    specs = [chart.spec(width=330) for chart, _ in card_charts(card, card.splits)]
-    return png_of(stacked(specs, "hconcat", title=card_title(card)))
-
-
-def _popularity(card: DataCard) -> _Drawn:
+def _popularity(card: DataCard) -> dict[str, Any]:
     rows: list[dict[str, Any]] = []
     for name, part, colour, label_y in (
         ("items", card.by_item, "var(--accent)", 0.17),
@@ -112,10 +102,10 @@ def _popularity(card: DataCard) -> _Drawn:
     cells: list[list[object]] = [[row["model"], share(row["x"]), share(row["y"])] for row in tenths]
     description = "Share of the interactions that the busiest items and users have"
     chart = Chart("card_popularity", rows, {}, description)
-    return chart, chart.figure("card-popularity", ("Of", "Busiest", "Interactions"), cells, words=3)
+    return chart.figure("card-popularity", ("Of", "Busiest", "Interactions"), cells, words=3)
 
 
-def _times(times: Times, cuts: Sequence[Seconds]) -> _Drawn:
+def _times(times: Times, cuts: Sequence[Seconds]) -> dict[str, Any]:
     last = max(times.last, times.first + 1)
     dated = is_date(times.first) and is_date(times.last)
 
@@ -138,10 +128,10 @@ def _times(times: Times, cuts: Sequence[Seconds]) -> _Drawn:
     name = ("card_times" if dated else "card_order") + ("_cut" if cuts else "")
     title = "time; line: where the truth begins" if cuts else "time"
     chart = Chart(name, rows, {"title": title}, "Interactions over time; lines: where the truth begins")
-    return chart, chart.figure("card-times", ("From", "Interactions"), cells, words=1)
+    return chart.figure("card-times", ("From", "Interactions"), cells, words=1)
 
 
-def _ratings(ratings: Sequence[Rating]) -> _Drawn:
+def _ratings(ratings: Sequence[Rating]) -> dict[str, Any]:
     rows = [
         {
             "model": rating_text(rating),
@@ -152,7 +142,7 @@ def _ratings(ratings: Sequence[Rating]) -> _Drawn:
     ]
     cells = [[row["model"], row["count"]] for row in rows]
     chart = Chart("card_ratings", rows, {}, "Interactions by rating")
-    return chart, chart.figure("card-ratings", ("Rating", "Interactions"), cells, words=1)
+    return chart.figure("card-ratings", ("Rating", "Interactions"), cells, words=1)
 
 
 def _time_text(card: DataCard) -> str:

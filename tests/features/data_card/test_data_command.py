@@ -1,4 +1,4 @@
-"""`evalplugin data`: table, JSON, pictures, findings; sizes in logged bake-offs."""
+"""`evalplugin data`: table, JSON, findings; sizes in logged bake-offs."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_data_shows_cards_splits_notes_and_findings(capsys: pytest.CaptureFixtur
         split=[{"type": "last_n"}, {"type": "temporal", "quantile": 0.8}],
         relevance={},
     )
-    assert main(["data", file, "--pictures", "pictures"]) == 0
+    assert main(["data", file]) == 0
     out, err = capsys.readouterr()
     assert out.startswith("tiny (synthetic): ")
     assert "filter k_core (k: 8): " in out
@@ -52,7 +52,6 @@ def test_data_shows_cards_splits_notes_and_findings(capsys: pytest.CaptureFixtur
     assert "bake-off" not in out  # no store is opened to compare with one
     assert "warning: EV114 tiny" in err
     assert "warning: EV117 tiny" in err
-    assert Path("pictures/data_card.png").read_bytes().startswith(b"\x89PNG")
     assert not Path("none.db").exists()
 
 
