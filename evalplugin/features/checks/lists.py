@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
-from evalplugin.base.libraries import pa
+from evalplugin.base.arrays import NO_ITEM
 from evalplugin.base.numbers import number, share
 from evalplugin.data import Split
 from evalplugin.execution.executor import sequential_executor
@@ -18,7 +17,7 @@ from evalplugin.execution.results import ModelResult
 from evalplugin.execution.runner import jobs_of, results_of
 from evalplugin.features.checks.base import Found, SplitResults, result_check
 from evalplugin.metrics import parse
-from evalplugin.models import MODELS, Recommender, defines
+from evalplugin.models import MODELS, Recommender, TopN, defines
 
 _SEEN = 0.01  # share of the places
 _SHORT = 0.01  # share of the lists
@@ -27,7 +26,6 @@ _WORTH = 0.25  # of the width of the interval of the primary metric
 _SECOND, _SECONDS = 1.0, 5.0  # to make lists again: of one model, of all
 _SAME = 0.99  # share of the lists
 _NAMED = 5  # models of one finding
-_GLANCE = 1000  # rows that are compared first: most models differ there
 
 
 @result_check(
@@ -51,12 +49,12 @@ def _bad_lists(results: SplitResults) -> Iterator[Found]:
     k = _cutoff(results)
     again = _OtherOrders(results, k)
     for model in results.done:
-        if model.top_n is None:
+        if model.lists is None:
             continue
-        name, rank = model.model, np.asarray(model.top_n["rank"])
+        name, by_fold = model.model, model.lists.by_fold
         lists = sum(len(fold.test.active_users) for fold in results.data.folds)
         if kind == "all" and not (results.data.folds[0].overlap_allowed or results.data.folds[0].repeats):
-            seen = _seen(model.top_n, rank <= k, results.data.folds)
+            seen = _seen(by_fold, k, results.data.folds)
             if seen > _SEEN:
                 yield Found(
                     f"{name}: {share(seen)} of the first {k} places hold items that the user has in the train data, "
@@ -64,7 +62,8 @@ def _bad_lists(results: SplitResults) -> Iterator[Found]:
                     name,
                 )
         if kind in ("unseen", "all"):
-            short = _could_be_full(results.data.folds, kind, k) - int(np.count_nonzero(rank == k))
+            full = sum(int(np.count_nonzero(top_n.item[:, k - 1] != NO_ITEM)) for top_n in by_fold)
+            short = _could_be_full(results.data.folds, kind, k) - full
             if short > _SHORT * lists:
                 yield Found(
                     f"{name}: {short:,} of {lists:,} lists ({share(short / lists)}) are shorter than {k}, though there "
@@ -91,32 +90,26 @@ def _could_be_full(folds: tuple[Split, ...], kind: str, k: int) -> int:
     return lists
 
 
-def _seen(top_n: pa.Table, rows: npt.NDArray[np.bool_], folds: tuple[Split, ...]) -> float:
-    """Return the share of the listed items in some rows that the user has in the train data."""
-    listed = top_n.filter(rows)
-    seen = 0
-    for place, fold in enumerate(folds, 1):
-        of_fold = listed.filter(np.asarray(listed["fold"]) == place) if len(folds) > 1 else listed
-        train = fold.known
-        user, item = (
-            np.searchsorted(ids, of_fold[name].to_numpy(zero_copy_only=False))
-            for name, ids in (("user", train.users), ("item", train.items))
-        )
-        keys = train.user.astype(np.int64) * train.n_items + train.item
-        seen += int(np.isin(user * train.n_items + item, keys).sum())
-    return seen / max(1, len(listed))
+def _seen(by_fold: Sequence[TopN], k: int, folds: Sequence[Split]) -> float:
+    """Return the share of the items on the first k places that the user has in the train data."""
+    seen = places = 0
+    for top_n, fold in zip(by_fold, folds, strict=True):
+        item = top_n.item[:, :k]
+        pairs = (top_n.user[:, None].astype(np.int64) * fold.train.n_items + item)[item != NO_ITEM]
+        seen += int(np.isin(pairs, fold.known.pairs()).sum())
+        places += len(pairs)
+    return seen / max(1, places)
 
 
 def _ties(results: SplitResults, model: ModelResult, k: int, again: _OtherOrders) -> str | None:
     """Return a text on the ties across the cutoff and their effect on the primary metric; None if either is small."""
     folds, n = results.data.folds, results.config.spec.recommend.n
-    assert model.top_n is not None
-    tied = _tied(model.top_n, folds, k) if k < n else 0.0
+    tied = _tied(model, folds, k) if k < n else 0.0
     if k < n and tied <= _TIED:
         return None
     others = again.of(model)
     if k == n and others:
-        tied = _tied(others[0].top_n, folds, k)
+        tied = _tied(others[0], folds, k)
     if tied <= _TIED:
         return None
     primary = results.comparison.contest.primary
@@ -157,18 +150,14 @@ def _turned(results: SplitResults, model: ModelResult, means: list[float]) -> st
     return f", with {which} of which {model.model} would {'not ' if leads else ''}lead"
 
 
-def _tied(top_n: pa.Table | None, folds: tuple[Split, ...], k: int) -> float:
+def _tied(model: ModelResult, folds: Sequence[Split], k: int) -> float:
     """Return the share of the lists of users with train data that have one score on the places k and k + 1."""
-    assert top_n is not None
-    rank, score = np.asarray(top_n["rank"]), np.asarray(top_n["score"])
-    after = np.flatnonzero(rank == k + 1)  # a list's rows are in order of rank
-    table = top_n.take(after[score[after] == score[after - 1]])
+    assert model.lists is not None
     tied = lists = 0
-    for place, fold in enumerate(folds, 1):
+    for top_n, fold in zip(model.lists.by_fold, folds, strict=True):
         has_history = fold.known.rows.counts > 0
-        of_fold = table.filter(np.asarray(table["fold"]) == place) if len(folds) > 1 else table
-        user = np.searchsorted(fold.train.users, of_fold["user"].to_numpy(zero_copy_only=False))
-        tied += int(np.count_nonzero(has_history[user]))
+        same = top_n.score[:, k - 1] == top_n.score[:, k]  # not where there is no item: NaN
+        tied += int(np.count_nonzero(has_history[top_n.user[same]]))
         lists += int(np.count_nonzero(has_history[fold.test.active_users]))
     return tied / max(1, lists)
 
@@ -217,21 +206,19 @@ class _OtherOrders:
 )
 def _same_lists(results: SplitResults) -> Iterator[Found]:
     k, units = _cutoff(results), results.data.info.units.nouns
-    groups: list[
-        tuple[pa.Table, list[str], list[float]]
-    ] = []  # lists, the models that have them, what they share
+    # Lists, the models that have them, what they share.
+    groups: list[tuple[Sequence[TopN], list[str], list[float]]] = []
     for model in results.done:
-        if model.top_n is None:
+        if model.lists is None:
             continue
-        first = model.top_n.filter(np.asarray(model.top_n["rank"]) <= k)
         for lists, models, shares in groups:
-            same = _share_of_same(lists, first)
+            same = _share_of_same(lists, model.lists.by_fold, k)
             if same >= _SAME:
                 models.append(model.model)
                 shares.append(same)
                 break
         else:
-            groups.append((first, [model.model], []))
+            groups.append((model.lists.by_fold, [model.model], []))
     for _, models, shares in groups:
         if shares:
             more = len(models) - _NAMED
@@ -243,20 +230,19 @@ def _same_lists(results: SplitResults) -> Iterator[Found]:
             )
 
 
-def _share_of_same(a: pa.Table, b: pa.Table) -> float:
-    """Return the share of the lists that two tables with the same users have in common; 0 where the users differ."""
-    if len(a) != len(b) or not len(a):
-        return 0.0
-    for size in (min(_GLANCE, len(a)), len(a)):
-        first_lists, second_lists = a.slice(0, size), b.slice(0, size)
-        if not (
-            first_lists["user"].equals(second_lists["user"])
-            and first_lists["rank"].equals(second_lists["rank"])
-        ):
-            return 0.0
-        items = [table["item"].to_numpy(zero_copy_only=False) for table in (first_lists, second_lists)]
-        starts = np.flatnonzero(np.asarray(first_lists["rank"]) == 1)
-        same = float(np.logical_and.reduceat(items[0] == items[1], starts).mean())
-        if same < _SAME / 2:
-            return same
-    return same
+def _share_of_same(a: Sequence[TopN], b: Sequence[TopN], k: int) -> float:
+    """Return the share of the lists that two models have in common up to k; 0 where users or lengths differ."""
+    part = 0.0
+    for depth in (1, k):  # most models differ in the first place
+        same = []
+        for one, other in zip(a, b, strict=True):
+            first, second = one.item[:, :depth], other.item[:, :depth]
+            if not (
+                np.array_equal(one.user, other.user) and np.array_equal(first == NO_ITEM, second == NO_ITEM)
+            ):
+                return 0.0
+            same.append((first == second).all(axis=1)[first[:, 0] != NO_ITEM])
+        part = float(np.concatenate(same).mean()) if any(map(len, same)) else 0.0
+        if part < _SAME:
+            break
+    return part

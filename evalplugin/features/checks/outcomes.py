@@ -79,7 +79,7 @@ def _at_edge(results: SplitResults) -> Iterator[Found]:
             continue
         best = model.tuning.best
         for key, space in spaces[model.model].items():
-            at_end = [values[key] for values in best if key in values and _is_at_end(space, values[key])]
+            at_end = [values[key] for values in best if _is_at_end(space, values[key])]
             if at_end:
                 where = f" (on {len(at_end)} of {len(best)} folds)" if len(best) > 1 else ""
                 ends = space.ends if space.choices is None else _ends(space.choices)

@@ -9,21 +9,22 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pytest
 from samples import bakeoff, model_result, small_config
 
+from evalplugin.base.arrays import NO_ITEM
 from evalplugin.comparison.comparison import compare
 from evalplugin.data import Interactions, Split
 from evalplugin.data.temporal import Temporal
 from evalplugin.execution.executor import sequential_executor
 from evalplugin.execution.observer import Observer
-from evalplugin.execution.results import ModelResult
+from evalplugin.execution.results import FoldLists, ModelResult
 from evalplugin.execution.runner import PreparedData, jobs_of, prepare, results_of
 from evalplugin.features.checks.base import SplitResults
 from evalplugin.features.checks.catalogue import CHECKS
 from evalplugin.features.config import load
 from evalplugin.metrics.scores import PerUserScores, Units
+from evalplugin.models import TopN
 from evalplugin.report.competition import competitions_of
 from evalplugin.segments import Segmentation
 
@@ -85,58 +86,17 @@ def other_ratings(frame: pd.DataFrame) -> Any:
     return np.random.default_rng(9).integers(1, 6, len(frame))
 
 
-def test_copies_are_told_by_items_ratings_and_times() -> None:
+def test_copies_are_told_by_items_and_ratings_or_else_times() -> None:
     frame = table([12] * 100)
-    copies = "4 of 104 users (4 %) are copies of another one: 4 with the same "
-    whole = f"{copies}10 or more items, ratings and times: keep one of each"
-    assert texts("EV110", with_copies(frame, 4)) == [whole]
-    (later,) = texts("EV110", with_copies(frame, 4, time=lambda copied: copied["time"] + 10**6))
-    assert later.startswith(f"{copies}items and ratings at")
+    copies = "4 of 104 users (4 %) are copies of another one, with the same 10 or more items and "
+    assert texts("EV110", with_copies(frame, 4)) == [f"{copies}ratings: look at some, and keep one of each"]
+    later = with_copies(frame, 4, time=lambda copied: copied["time"] + 10**6)
+    assert texts("EV110", later) == [f"{copies}ratings: look at some, and keep one of each"]
+    assert texts("EV110", with_copies(frame, 20, rating=other_ratings)) == []
     implicit = frame.assign(rating=1.0)
-    (found,) = texts("EV110", with_copies(implicit, 4))
-    assert found.startswith(f"{copies}10 or more items and ti")
+    assert texts("EV110", with_copies(implicit, 4)) == [f"{copies}times: look at some, and keep one of each"]
     (found,) = texts("EV110", with_copies(implicit.assign(time=0), 4))
     assert "4 of 104 users (4 %) have exactly the 10 or more items of another one, and the data" in found
-
-
-def test_users_with_the_same_items_and_other_ratings_are_no_copies() -> None:
-    frame = with_copies(table([12] * 100), 20, rating=other_ratings)
-    frame = pd.concat([frame, frame[frame["user"] == 50].assign(user=5000)])  # 1 copy, less than 1 %
-    assert texts("EV110", frame) == [
-        "20 of 121 users (17 %) have exactly the 10 or more items of another one, with other ratings: they are no "
-        "copies, keep them; look where their items come from (a form, a bundle, a default), as models that see items "
-        "alone cannot tell such users apart; 1 more is a copy"
-    ]
-
-
-def test_near_copies_are_found_by_equal_ratings_of_most_items() -> None:
-    frame = with_copies(table([30] * 300, n_items=2000), 20, time=lambda copied: copied["time"] + 10**6)
-    copied = frame.index[frame["user"] >= 1000]
-    others = np.random.default_rng(1).permutation(copied)
-    frame.loc[others[:30], "rating"] = 6 - frame.loc[others[:30], "rating"]  # 3 is 3 still
-    frame = frame.drop(others[30:60])
-    (found,) = texts("EV110", frame)
-    assert found.startswith("20 of 320 users (6 %) are copies of another one: ")
-    assert "near copies, with the same rating of 80 % or more of their items: look at" in found
-    # Some of a short list with two values are alike by chance.
-    chance = with_copies(
-        table([12] * 100, ratings=lambda user: np.random.default_rng(2).integers(0, 2, len(user))),
-        80,
-        rating=lambda copied: np.random.default_rng(3).integers(0, 2, len(copied)),
-    )
-    assert [text for text in texts("EV110", chance) if "near copies" in text] == []
-
-
-@pytest.mark.parametrize("columns", [["rating", "time"], ["time"], ["rating"]])
-def test_the_blocks_that_users_are_compared_in_decide_nothing(columns, monkeypatch) -> None:
-    frame = with_copies(table([30] * 60 + [5, 40], n_items=2000), 20, rating=other_ratings)
-    frame.loc[frame["user"] > 1010, "time"] += 9
-    near = frame[frame["user"].between(30, 40)].iloc[::-1].assign(user=lambda part: part["user"] + 3000)
-    frame = pd.concat([frame, near[np.arange(len(near)) % 7 > 0]])
-    frame = frame.assign(**dict.fromkeys({"rating", "time"} - {*columns}, 1))
-    at_once = texts("EV110", frame)
-    monkeypatch.setattr("evalplugin.base.arrays._BLOCK_ENTRIES", 70)
-    assert texts("EV110", frame) == at_once != []
 
 
 def test_users_of_the_whole_catalogue_are_found() -> None:
@@ -235,10 +195,11 @@ def test_events_of_a_second_are_no_equal_times() -> None:
 def test_copies_within_a_second_are_told_by_their_times() -> None:
     frame = within_a_second().assign(rating=1.0)
     [copies] = texts("EV110", with_copies(frame, 4))
-    assert copies.startswith("4 of 34 users (12 %) are copies of another one: 4 with the same 10 or more")
+    assert copies.startswith(
+        "4 of 34 users (12 %) are copies of another one, with the same 10 or more items and times"
+    )
     later = with_copies(frame, 4, time=lambda copied: copied["time"] + pd.Timedelta("50ms"))
-    [others] = texts("EV110", later)
-    assert "have exactly the 10 or more items of another one, at other times" in others
+    assert texts("EV110", later) == []
 
 
 def test_the_remedy_for_the_future_says_whom_it_would_leave() -> None:
@@ -265,13 +226,13 @@ def test_a_large_sample_of_candidates_is_no_finding() -> None:
     assert texts("EV107", table([10] * 30, n_items=30), recommend=few) == []
 
 
-def lists_of(scores: list[float], *, users: int = 60, short: int = 0) -> pa.Table:
-    """Return the same list for every user, the first ``short`` of them with one item less."""
-    lengths = [len(scores) - (user < short) for user in range(users)]
-    item = np.concatenate([np.arange(length) for length in lengths])
-    score = np.array(scores)[item]
-    user = np.repeat(np.arange(1, users + 1), lengths)
-    return pa.table({"user": user, "item": item, "rank": (item + 1).astype(np.int32), "score": score})
+def lists_of(scores: Any, data: PreparedData, *, reverse: bool = False) -> FoldLists:
+    """Return the same list for every test user, with as many items as scores."""
+    (fold,) = data.folds
+    users, n = fold.test.active_users, len(scores)
+    item, score = np.full((len(users), 20), NO_ITEM, dtype=np.int32), np.full((len(users), 20), np.nan)
+    item[:, :n], score[:, :n] = np.arange(n)[:: -1 if reverse else 1], scores
+    return FoldLists((TopN(users, item, score),), (fold.test,))
 
 
 @pytest.mark.parametrize(
@@ -286,7 +247,7 @@ def lists_of(scores: list[float], *, users: int = 60, short: int = 0) -> pa.Tabl
 def test_ties_at_the_cutoff_and_short_lists(scores: Any, type: str, found: str | None) -> None:
     checked = load(small_config())
     (data,) = prepare(checked, None, Observer())
-    result = model_result("mine", type=type, top_n=lists_of([float(score) for score in scores]))
+    result = model_result("mine", type=type, lists=lists_of(scores, data))
     texts = [one.text for one in CHECKS["EV106"].find(results_of_models(checked, data, [result]))]
     assert len(texts) == (found is not None)
     assert found is None or found in texts[0]
@@ -303,10 +264,9 @@ def test_ties_at_the_cutoff_and_short_lists(scores: Any, type: str, found: str |
 def test_models_with_the_same_lists_are_one_finding(copies: int, found: str) -> None:
     checked = load(small_config())
     (data,) = prepare(checked, None, Observer())
-    here, there = (lists_of([float(score) for score in range(12, 0, -1)]) for _ in range(2))
-    there = there.set_column(1, "item", pa.array(11 - there["item"].to_numpy()))
+    here, there = (lists_of(range(12, 0, -1), data, reverse=reverse) for reverse in (False, True))
     lists = {f"m{number}": here for number in range(copies + 1)} | {"other": there}
-    results = [model_result(name, top_n=top_n) for name, top_n in lists.items()]
+    results = [model_result(name, lists=own) for name, own in lists.items()]
     texts = [one.text for one in CHECKS["EV111"].find(results_of_models(checked, data, results))]
     assert texts == [f"{found} 100 % of the users: there is nothing to compare"]
 
