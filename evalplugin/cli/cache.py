@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from evalplugin.base.errors import EXIT_DONE, DataError, UnknownNameError
+from evalplugin.base.errors import EXIT_DONE, DataError
 from evalplugin.base.units import bytes_of, seconds_of, size_text
 from evalplugin.cli import options
 from evalplugin.cli.shared import echo, open_store, print_diagnostic
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 
 @click.group()
 def cache() -> None:
-    """Show and prune the store of finished steps."""
+    """List and prune the store of finished steps."""
 
 
 @cache.command("list", cls=options.Command)
@@ -36,35 +35,6 @@ def list_(folder: Path) -> int:
         return EXIT_DONE
     _print_entries(entries)
     print_diagnostic(f"{_count(entries)}, {_total(entries)}, in {folder}")
-    return EXIT_DONE
-
-
-@cache.command(cls=options.Command)
-@click.argument("key")
-@options.store
-@options.debug
-def show(key: str, folder: Path) -> int:
-    """Show an entry, by the first digits of its key: its step, the inputs it depends on, whether it is whole."""
-    store = open_store(folder)
-    if store is None:
-        raise UnknownNameError(f"nothing is stored in {folder}")
-    entry = store.entry(key)
-    lines = {
-        "key": entry.key,
-        "step": entry.step,
-        "what": entry.about,
-        "created": _time(entry.created),
-        "used": _time(entry.used),
-        "size": size_text(entry.size),
-        "checksums": "right" if store.is_intact(entry.key) else "WRONG: it will be computed anew",
-        "folder": str(store.folder_of(entry.key)),
-    }
-    for label, text in lines.items():
-        echo(f"{label:<10} {text}")
-    echo("depends on")
-    for label, value in entry.depends_on.items():
-        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        echo(f"  {label:<10} {text}")
     return EXIT_DONE
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import secrets
 import time
@@ -19,7 +20,7 @@ from evalplugin.base.places import DataSplit, OnDataSplit
 from evalplugin.base.secrets import redact
 from evalplugin.base.text import page_of
 from evalplugin.data import Interactions
-from evalplugin.data.background import Background, background_of
+from evalplugin.data.background import Background, background_of, joined_folds
 from evalplugin.data.interactions import joined
 from evalplugin.execution.isolation import last_line
 from evalplugin.metrics import MetricSpec, parse
@@ -27,6 +28,7 @@ from evalplugin.metrics.given import spec_of
 from evalplugin.metrics.moments import mean_of_defined
 from evalplugin.metrics.relevance import Relevance
 from evalplugin.metrics.scores import PerUserScores, Units
+from evalplugin.models import TopN
 from evalplugin.segments import HistoryLengths, Segmentation
 
 
@@ -202,6 +204,25 @@ class Tuning:
         return parse(self.metric).direction * (self.validation - test)
 
 
+@dataclass(frozen=True, eq=False)
+class FoldLists:
+    """A model's lists of all folds, as codes: less than half of the memory of their table."""
+
+    by_fold: tuple[TopN, ...]
+    data: tuple[Interactions, ...]  # of each fold: data with the vocabularies of its lists
+    train_digests: tuple[str, ...] = ()  # of each fold; empty: lists from elsewhere
+
+    def table(self) -> pa.Table:
+        """Return user, item, rank, score (and fold, from 1, when there are several), with raw ids."""
+        table = joined_folds(
+            [lists.to_table(data) for lists, data in zip(self.by_fold, self.data, strict=True)]
+        )
+        if not self.train_digests:
+            return table
+        described = json.dumps({"train_digests": self.train_digests})
+        return table.replace_schema_metadata({"evalplugin": described})
+
+
 @dataclass(frozen=True)
 class ModelResult:
     """The result of a model on a dataset under a split, all folds: the content of one MLflow run.
@@ -221,17 +242,21 @@ class ModelResult:
     fold_means: tuple[Mapping[str, float], ...] = ()  # canonical metric name -> mean, for each fold
     # Of each seed the mean over users of their averages over folds; empty for a model that was fitted once.
     seed_means: tuple[Mapping[str, float], ...] = ()
-    # user, item, rank, score (and fold, when there are several); of the first seed
-    top_n: pa.Table | None = field(default=None, repr=False)
+    lists: FoldLists | None = field(default=None, repr=False)  # of the first seed
     # item, train, truth, listed, hit: counts of the items that a list or a truth has; of the first seed
     items: pa.Table | None = field(default=None, repr=False)
     notes: tuple[str, ...] = ()  # sentences on its lists, such as how many users have none
     tuning: Tuning | None = None  # where its parameters were tuned; ``params`` has the best of the last fold
-    error: str | None = None  # the traceback of a model that failed; then per_user and top_n are None
+    error: str | None = None  # the traceback of a model that failed; then per_user and lists are None
 
     def __post_init__(self) -> None:
         if self.error is not None:  # shown and logged by many callers: credentials are removed once, here
             object.__setattr__(self, "error", redact(self.error))
+
+    @property
+    def top_n(self) -> pa.Table | None:
+        """The lists: user, item, rank, score (and fold, when there are several); made anew each time."""
+        return None if self.lists is None else self.lists.table()
 
     def by_group(self, metric: str) -> dict[str, dict[str, npt.NDArray[np.float64]]]:
         """Return the users' defined values of a metric, by name of the segment and label of the group."""

@@ -6,14 +6,12 @@ import json
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from evalplugin.base.errors import DataError, KeyPath, Problem
 from evalplugin.base.fingerprint import fingerprint
-from evalplugin.base.libraries import pa
 from evalplugin.base.numbers import share
 from evalplugin.base.places import DataSplit
 from evalplugin.base.seeding import generator
@@ -21,15 +19,13 @@ from evalplugin.base.units import plural
 from evalplugin.components.registry import call_component
 from evalplugin.config import CheckedConfig, ModelRecipe, Named, NamedDataset
 from evalplugin.data import Candidates, Interactions, LoadContext, Pooled, Split, Splitter, in_one_piece
-from evalplugin.data.background import joined_folds
 from evalplugin.execution.data_checks import check_data
 from evalplugin.execution.isolation import TaskFailure
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.per_item import items_table
-from evalplugin.execution.results import Costs, DataInfo, ModelResult, Tuning
+from evalplugin.execution.results import Costs, DataInfo, FoldLists, ModelResult, Tuning
 from evalplugin.execution.store.steps import StepCache
 from evalplugin.execution.tasks import Task, TaskLists, TaskResult
-from evalplugin.files.inputs import inputs_named_in
 from evalplugin.metrics import TrainData
 from evalplugin.metrics.item_groups import ItemGroupMetric
 from evalplugin.metrics.scores import Units, average_folds
@@ -105,13 +101,11 @@ class Job:
         return f"{name}/seed {seed + 1}" if seed else name
 
 
-def prepare(
-    config: CheckedConfig, data_home: Path | None, observer: Observer, cache: StepCache | None = None
-) -> list[PreparedData]:
+def prepare(config: CheckedConfig, data_home: Path | None, observer: Observer) -> list[PreparedData]:
     """Return every dataset under every split, with its folds and candidates.
 
     All data is read before any model is fitted, so that bad data costs no work. Datasets are searched for in
-    ``data_home`` before they are downloaded; ``cache`` has the folds of earlier bake-offs.
+    ``data_home`` before they are downloaded.
 
     Raises:
         DataError: Data that is missing or breaks a rule.
@@ -131,7 +125,7 @@ def prepare(
             observer.report(f"{dataset.name}: {note}")
         for split in config.splits:
             with observer.progress(f"split {dataset.name} by {split.name}"):
-                prepared.append(_prepare(config, dataset, data, split, context, cache))
+                prepared.append(_prepare(config, dataset, data, split, context))
             for note in prepared[-1].info.notes[len(data.notes) :]:
                 observer.report(f"{dataset.name}, {split.name}: {note}")
     return prepared
@@ -156,14 +150,11 @@ def _prepare(
     data: Interactions,
     split: Named[Splitter],
     context: LoadContext,
-    cache: StepCache | None,
 ) -> PreparedData:
     seed = config.spec.seed
     # Streams are named by content, so that renaming a dataset or a split changes no result.
     stream = (data.pairs_digest, split.type, json.dumps(split.params, sort_keys=True))
-    named = list(inputs_named_in(split.params, [config.folder, Path.cwd()]))
-    make = partial(_split, config, dataset, data, split, generator(seed, *stream, "split"))
-    folds = make() if cache is None else cache.folds(data, split, seed, named, make)
+    folds = _split(config, dataset, data, split, generator(seed, *stream, "split"))
     try:
         if config.spec.recommend.cold_users == "skip":
             folds = [fold.without_cold_users() for fold in folds]
@@ -492,7 +483,7 @@ def _result_of(job: Job) -> ModelResult:
         per_user=replace(scores, units=replace(scores.units, clusters=job.info.units.clusters)),
         fold_means=tuple(fold.means for fold in by_fold),
         seed_means=tuple(average.means for average in averages) if job.seeds > 1 else (),
-        top_n=_lists_table(by_seed[0], [task.split.train for task in job.tasks]),
+        lists=_lists(by_seed[0], [task.split for task in job.tasks[: job.folds]]),
         items=items_table(
             [result.top_n for result in by_seed[0]],
             [task.split for task in job.tasks[: job.folds]],
@@ -518,9 +509,7 @@ def _notes(by_seed: Sequence[Sequence[TaskResult]]) -> Iterator[str]:
         )
 
 
-def _lists_table(results: Sequence[TaskResult], trains: Sequence[Interactions]) -> pa.Table:
-    """Return the lists of all folds as one table; its metadata has the digest of each fold's train data."""
-    trains = trains[: len(results)]
-    tables = [result.top_n.to_table(train) for result, train in zip(results, trains, strict=True)]
-    described = json.dumps({"train_digests": [train.digest for train in trains]})
-    return joined_folds(tables).replace_schema_metadata({"evalplugin": described})
+def _lists(results: Sequence[TaskResult], folds: Sequence[Split]) -> FoldLists:
+    """Return the lists of all folds, with their test data, which outlives the bake-off."""
+    by_fold = tuple(result.top_n for result in results)
+    return FoldLists(by_fold, tuple(f.test for f in folds), tuple(f.train.digest for f in folds))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -10,8 +9,8 @@ import pytest
 from samples import RecordingObserver, small_config
 
 from evalplugin.execution import executor
-from evalplugin.execution.engines import Call, Needs
-from evalplugin.execution.engines.local import InProcess, Processes
+from evalplugin.execution.engines import Call
+from evalplugin.execution.engines.local import InProcess
 from evalplugin.execution.executor import sequential_executor, task_executor
 from evalplugin.execution.isolation import TaskFailure
 from evalplugin.execution.observer import Observer
@@ -144,15 +143,6 @@ def test_failure_in_a_range_is_one_of_the_task(tmp_path: Any, monkeypatch: pytes
     assert listening.lines == [
         "unpicklable: the model cannot be pickled, so its users are not split into ranges"
     ]
-
-
-@pytest.mark.slow
-def test_ranges_in_processes_change_no_bit(tmp_path: Any) -> None:
-    tasks = numbered()[2:4]
-    here = dict(sequential_executor(Observer())(tasks))
-    with closing(Processes(Needs(tmp_path, workers=2))) as session:
-        there = dict(task_executor(session, Observer(), users_per_task=10)(tasks))
-    assert {number: bits(one) for number, one in there.items()} == {n: bits(one) for n, one in here.items()}
 
 
 def test_few_users_races_and_models_of_whole_tasks_are_not_split() -> None:

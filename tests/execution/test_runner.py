@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -83,18 +82,6 @@ def test_imports_and_compilation_before_a_fit_are_called_start_in_the_progress()
     steps = [label for label in observer.watched if label.startswith(("start ", "fit "))]
     started = "start surprise.SVD (imports and compiled code; longer the first time)"
     assert steps == ["fit random", "fit popularity", started, "fit surprise.SVD"]
-
-
-def test_a_task_is_made_of_plain_values_and_gives_the_same_anywhere() -> None:
-    checked = load(config())
-    (prepared,) = prepare(checked, None, Observer())
-    fold, candidates = prepared.folds[0], prepared.candidates[0]
-    task = Task(checked.models[2], fold, candidates, 1, ("x",), 20, checked.metrics, Relevance())
-    here = run_task(task, "svd", Observer())
-    there = run_task(pickle.loads(pickle.dumps(task)), "svd", Observer())
-    np.testing.assert_array_equal(here.top_n.item, there.top_n.item)
-    np.testing.assert_array_equal(here.top_n.score, there.top_n.score)
-    np.testing.assert_array_equal(here.per_user.values, there.per_user.values)
 
 
 @pytest.mark.parametrize(
@@ -225,19 +212,11 @@ def test_download_progress_is_reported_in_tenths() -> None:
 
 
 def test_start_up_costs_are_separate_from_fit_costs() -> None:
-    checked = load(config(models=["surprise.KNNBasic", "random"]))
+    checked = load(config(models=["surprise.KNNBasic"]))
     (prepared,) = prepare(checked, None, Observer())
-    cold, random = (run_model(checked, prepared, model, Observer()) for model in checked.models)
-    assert cold.costs.start_seconds > random.costs.start_seconds  # which imports and compiles nothing
-    assert cold.costs.fit_seconds > 0
-
-
-def test_a_result_is_shown_without_its_arrays() -> None:
-    checked = load(config(models=["random"]))
-    (prepared,) = prepare(checked, None, Observer())
-    shown = repr(run_model(checked, prepared, checked.models[0], Observer()))
-    assert "ModelResult(data=DataInfo(dataset=" in shown
-    assert "array(" not in shown
+    costs = run_model(checked, prepared, checked.models[0], Observer()).costs
+    assert costs.start_seconds > 0
+    assert costs.fit_seconds > 0
 
 
 def test_the_sizes_of_the_groups_that_a_metric_compares_are_in_the_notes() -> None:

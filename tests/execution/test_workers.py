@@ -96,17 +96,6 @@ def config(folder: Path, **changes: Any) -> CheckedConfig:
     return load(small_config(**{**data, **changes}))
 
 
-class Labelled(Observer):
-    """An observer that records what is in progress."""
-
-    def __init__(self) -> None:
-        self.labels: list[str] = []
-
-    def progress(self, label: Any, total: int | None = None) -> Any:
-        self.labels.append(label)
-        return super().progress(label, total)
-
-
 def in_this_process(checked: CheckedConfig) -> list[ModelResult]:
     jobs = jobs_of(checked, prepare(checked, None, Observer()))
     return [result for _, result in results_of(jobs, sequential_executor(Observer()))]
@@ -133,22 +122,6 @@ def assert_same(a: ModelResult, b: ModelResult) -> None:
     assert repr(a.fold_means) == repr(b.fold_means)
     assert a.top_n.equals(b.top_n)
     assert a.items.equals(b.items)
-
-
-@pytest.mark.slow
-def test_results_are_the_same_for_any_number_of_workers(tmp_path: Path) -> None:
-    checked = config(tmp_path)
-    jobs = jobs_of(checked, prepare(checked, None, Observer()))
-    here = in_this_process(checked)
-    for workers in (1, 2, 3):
-        observer = Labelled()
-        there = results(checked, tmp_path, workers, observer=observer)
-        assert [r.model for r in there] == [r.model for r in here]
-        for a, b in zip(here, there, strict=True):
-            assert_same(a, b)
-        assert sorted(observer.labels) == sorted(
-            f"compute {label}" for job in jobs for label in map(job.label, range(len(job.tasks)))
-        )
 
 
 def test_ids_that_are_text_and_data_without_times_reach_the_workers(tmp_path: Path) -> None:

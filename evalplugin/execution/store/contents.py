@@ -1,10 +1,10 @@
-"""The files of cached steps (folds, lists, scores), written and read."""
+"""The files of cached steps (lists, scores), written and read."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -13,61 +13,13 @@ import numpy as np
 import numpy.typing as npt
 
 from evalplugin.base.libraries import pa
-from evalplugin.data import Interactions, Split
 from evalplugin.execution.results import Costs
 from evalplugin.execution.store.entry import Files
 from evalplugin.execution.tasks import TaskLists, TaskResult
 from evalplugin.metrics.scores import PerUserScores, Units
 from evalplugin.models import TopN
 
-_COLUMNS = ("user", "item", "rating", "timestamp", "fraction", "count")
-_FOLD_PARTS = ("train", "test", "history", "log")
 _CODEC = "zstd"
-_FOLD_FACTS = ("fold", "overlap_allowed", "repeats", "notes")
-
-
-def folds_files(folds: Sequence[Split]) -> Files:
-    """Return writers of the files of folds."""
-    files: dict[str, Callable[[BinaryIO], object]] = {}
-    facts = [_fold_facts(files, str(number), fold) for number, fold in enumerate(folds)]
-    return {**files, "facts.json": _json(facts)}
-
-
-def _fold_facts(files: dict[str, Callable[[BinaryIO], object]], name: str, fold: Split) -> dict[str, Any]:
-    """Add writers of the arrays of a fold, in files whose names begin with ``name``; return the rest of it."""
-    facts: dict[str, Any] = {own: getattr(fold, own) for own in _FOLD_FACTS}
-    for part in _FOLD_PARTS:
-        data = getattr(fold, part)
-        facts[part] = None if data is None else data.notes
-        for column in _COLUMNS:
-            if (array := getattr(data, column, None)) is not None:
-                files[f"{name}-{part}-{column}.zst"] = _array(array)
-    if fold.offered is not None:
-        files[f"{name}-offered.zst"] = _array(fold.offered)
-    inner = fold.validation
-    return facts | {"validation": None if inner is None else _fold_facts(files, f"{name}-validation", inner)}
-
-
-def read_folds(folder: Path, data: Interactions) -> list[Split]:
-    """Return the folds of a dataset from their files."""
-    files = _read_files(folder)
-    whole = replace(data, part=None, parts=(), events=False)
-    return [_fold(files, str(number), facts, whole) for number, facts in enumerate(files["facts.json"])]
-
-
-def _fold(files: Mapping[str, Any], name: str, facts: Mapping[str, Any], data: Interactions) -> Split:
-    """Return a fold from the content of its files."""
-    parts: dict[str, Interactions | None] = {}
-    for part in _FOLD_PARTS:
-        columns: dict[str, Any] = {c: files.get(f"{name}-{part}-{c}.zst") for c in _COLUMNS}
-        notes = facts[part]
-        events = part == "log"
-        parts[part] = None if notes is None else replace(data, **columns, notes=tuple(notes), events=events)
-    inner = facts["validation"]
-    validation = None if inner is None else _fold(files, f"{name}-validation", inner, data)
-    own = {name: facts[name] for name in _FOLD_FACTS} | {"notes": tuple(facts["notes"])}
-    offered = files.get(f"{name}-offered.zst")
-    return Split(**parts, **own, validation=validation, offered=offered)  # type: ignore[arg-type]
 
 
 def lists_files(lists: TaskLists) -> Files:

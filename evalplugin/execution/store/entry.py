@@ -24,12 +24,10 @@ class EntryInfo:
     """The facts about an entry: its manifest, and the time of its last use."""
 
     key: str
-    step: str  # folds, lists or scores; "damaged" where the manifest cannot be read
+    step: str  # lists or scores; "damaged" where the manifest cannot be read
     about: str  # a description for people
-    created: float  # seconds since 1970
     used: float  # seconds since 1970, the last time it was read or written
     size: int  # bytes
-    depends_on: Mapping[str, Any]
 
 
 def key_of(depends_on: Mapping[str, Any]) -> str:
@@ -69,7 +67,7 @@ def read_info(folder: Path) -> EntryInfo | None:
     try:
         used = (folder / _MANIFEST).stat().st_mtime
         manifest = json.loads((folder / _MANIFEST).read_bytes())
-        known = {name: manifest[name] for name in ("step", "about", "created", "size", "depends_on")}
+        known = {name: manifest[name] for name in ("step", "about", "size")}
         return EntryInfo(folder.name, used=used, **known)
     except (OSError, ValueError, KeyError, TypeError):
         pass
@@ -77,7 +75,7 @@ def read_info(folder: Path) -> EntryInfo | None:
         when, size = folder.stat().st_mtime, sum(file.stat().st_size for file in folder.iterdir())
     except FileNotFoundError:
         return None
-    return EntryInfo(folder.name, "damaged", "", when, when, size, {})
+    return EntryInfo(folder.name, "damaged", "", when, size)
 
 
 def is_intact(folder: Path) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from evalplugin.base.errors import DataError, StoreError, UnknownNameError
+from evalplugin.base.errors import DataError, StoreError
 from evalplugin.base.units import bytes_of
 from evalplugin.execution.store.entry import (
     EntryInfo,
@@ -70,30 +70,10 @@ class StoreView:
         """Return the folder of an entry, which need not exist."""
         return self._entries / key[:2] / key
 
-    def is_intact(self, key: str) -> bool:
-        """Return whether the checksums of an entry are right."""
-        return is_intact(self.folder_of(key))
-
     def entries(self) -> list[EntryInfo]:
         """Return the info of every entry, the one used last first."""
         infos = [read_info(folder) for folder in self._entries.glob("??/*") if folder.is_dir()]
         return sorted(filter(None, infos), key=lambda info: (-info.used, info.key))
-
-    def entry(self, key: str) -> EntryInfo:
-        """Return the info of the entry whose key begins with ``key``.
-
-        Raises:
-            UnknownNameError: No entry or several entries do.
-        """
-        matching = [info for info in self.entries() if info.key.startswith(key)]
-        if not matching:
-            raise UnknownNameError(f"{self.path}: no entry begins with {key!r}; see: evalplugin cache list")
-        if len(matching) > 1:
-            several = ", ".join(info.key[:16] for info in matching[:5])
-            raise UnknownNameError(
-                f"{self.path}: {len(matching)} entries begin with {key!r}: {several}; give more of the key"
-            )
-        return matching[0]
 
     @property
     def _entries(self) -> Path:
@@ -160,8 +140,8 @@ class Store(StoreView):
 
         Args:
             about: A description for people.
-            depends_on: All that decides its contents, as plain values; its key is a hash of them. ``step`` is folds,
-                lists or scores.
+            depends_on: All that decides its contents, as plain values; its key is a hash of them. ``step`` is lists
+                or scores.
             files: Their names and writers.
             replace: Whether to replace one that exists.
         """

@@ -31,8 +31,7 @@ class Header:
     asked: Mapping[str, str]  # fingerprints, by part, of everything that must not change before a resume
     inputs: Mapping[str, str]  # fingerprints of the inputs of models, which must not change either
     started: float  # seconds since 1970
-    # Whether earlier entries of the store may not be used; or the names of the models of which this holds.
-    fresh: bool | Sequence[str]
+    fresh: bool  # whether earlier entries of the store may not be used
     command: Sequence[str] = ()  # arguments of `evalplugin run`; empty where it was started from Python
 
     def __post_init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Cached steps (folds, lists, scores): the inputs that their keys depend on, and their files."""
+"""Cached steps (lists, scores): the inputs that their keys depend on, and their files."""
 
 from __future__ import annotations
 
@@ -13,14 +13,9 @@ import numpy as np
 from evalplugin.base.errors import DataError, StoreError
 from evalplugin.base.fingerprint import digest
 from evalplugin.base.secrets import redact
-from evalplugin.base.units import count_text, plural
-from evalplugin.components.parameters import as_mapping
-from evalplugin.config import Named
-from evalplugin.data import SPLITS, Interactions, Split, Splitter
+from evalplugin.base.units import plural
 from evalplugin.execution.store.contents import (
-    folds_files,
     lists_files,
-    read_folds,
     read_lists,
     read_scores,
     scores_files,
@@ -44,12 +39,11 @@ class StepCache:
     """The cached steps of a bake-off in a store.
 
     A step is never cached if its code has no version, or if it cannot be known whether one of its inputs has changed.
-    ``task.inputs`` and ``named`` are the inputs that the config names.
+    ``task.inputs`` are the inputs that the config names.
     """
 
     store: Store
-    # Whether the entries of earlier bake-offs are not used, or the models of which this holds.
-    fresh: bool | Sequence[str] = False
+    fresh: bool = False  # whether the entries of earlier bake-offs are not used
     journal: Journal | None = None  # of the bake-off, once it has one
     resolve: Resolve = uri_fingerprint  # returns the fingerprint of a URI
     # Fingerprints of the inputs that the config names, as they were first.
@@ -82,34 +76,6 @@ class StepCache:
         """The fingerprints of all inputs that the config names, as far as they were asked for."""
         return self.named(list(self._named))
 
-    def folds(
-        self,
-        data: Interactions,
-        split: Named[Splitter],
-        seed: int,
-        named: Sequence[str],
-        make: Callable[[], list[Split]],
-    ) -> list[Split]:
-        """Return the folds of a dataset under a split: from the cache, or made and written to it.
-
-        Args:
-            data: All interactions.
-            split: The split.
-            seed: The seed of the config.
-            named: Inputs that the parameters of the split name.
-            make: Makes the folds. They are written if they are on the users and items of the data, without clusters.
-        """
-        depends_on = self._folds_depend_on(data, split, seed, named)
-        folds = self._read(depends_on, lambda folder: read_folds(folder, data))
-        if folds is None:
-            folds = make()
-            if folds[0].clusters is None and all(
-                _same_ids(data, part) for fold in folds for part in (fold.train, fold.test)
-            ):
-                about = f"{split.name} of {len(data):,} interactions: {count_text(len(folds), 'fold')}"
-                self._write(about, depends_on, folds_files(folds), named)
-        return folds
-
     def result(self, task: Task) -> TaskResult | None:
         """Return the result of a task, with its costs at that time; None if it is not cached."""
         lists = self.lists(task)
@@ -117,21 +83,21 @@ class StepCache:
 
     def lists(self, task: Task) -> TaskLists | None:
         """Return the lists of a task; None if they are not cached, or lack predictions that a metric needs."""
-        lists = self._read(self._lists_depend_on(task), read_lists, model=task.model.name)
+        lists = self._read(self._lists_depend_on(task), read_lists)
         lacking = lists is not None and task.needs_predictions and lists.unpredicted is not None
         return None if lacking else lists
 
     def scored(self, task: Task, lists: TaskLists) -> TaskResult | None:
         """Return the lists of a task with their scores; None if the scores are not cached."""
         depends_on = self._scores_depend_on(task, lists)
-        return self._read(depends_on, lambda folder: read_scores(folder, lists), model=task.model.name)
+        return self._read(depends_on, lambda folder: read_scores(folder, lists))
 
     def store_result(self, task: Task, result: TaskResult) -> TaskResult:
         """Write the result of a task; return it, or the result that another process has written in the meantime."""
         about = f"{task.model.name}: {', '.join(metric.name for metric in task.metrics)}"
         # Scores first: where another process has written lists, it has written their scores too.
         depends_on, files = self._scores_depend_on(task, result.lists), scores_files(result)
-        new = self._write(about, depends_on, files, task.inputs, model=task.model.name)
+        new = self._write(about, depends_on, files, task.inputs)
         if task.lists is None:
             new &= self.store_lists(task, result.lists)
         return result if new else self.result(task) or result
@@ -141,7 +107,7 @@ class StepCache:
         n_users, n = lists.top_n.item.shape
         about = f"{task.model.name} ({task.model.type}): {n} items for each of {n_users:,} {plural(task.split.unit)}"
         depends_on, files = self._lists_depend_on(task), lists_files(lists)
-        return self._write(about, depends_on, files, task.inputs, model=task.model.name)
+        return self._write(about, depends_on, files, task.inputs)
 
     def _fingerprint(self, name: str) -> str:
         try:
@@ -151,14 +117,12 @@ class StepCache:
                 self.store.report(f"warning: {error}; what depends on it is computed again")
             return CHANGED
 
-    def _read(
-        self, depends_on: Depends | None, read: Callable[[Path], T], *, model: str | None = None
-    ) -> T | None:
+    def _read(self, depends_on: Depends | None, read: Callable[[Path], T]) -> T | None:
         """Return the contents of an entry as ``read`` returns them; None if it does not exist or cannot be used."""
         if depends_on is None:
             return None
         key = key_of(depends_on)
-        if self._is_fresh(model) and (self.journal is None or key not in self.journal.entries):
+        if self.fresh and (self.journal is None or key not in self.journal.entries):
             return None
         if not self.store.folder_of(key).exists():
             return None
@@ -169,19 +133,7 @@ class StepCache:
         except OSError:  # pruned by another process in the meantime
             return None
 
-    def _is_fresh(self, model: str | None) -> bool:
-        """Return whether a step is computed anew; ``model`` is the name of its model, if it has one."""
-        return self.fresh if isinstance(self.fresh, bool) else model in self.fresh
-
-    def _write(
-        self,
-        about: str,
-        depends_on: Depends | None,
-        files: Files,
-        named: Sequence[str] = (),
-        *,
-        model: str | None = None,
-    ) -> bool:
+    def _write(self, about: str, depends_on: Depends | None, files: Files, named: Sequence[str]) -> bool:
         """Write an entry; return False if another process has written it in the meantime."""
         if depends_on is None:
             return True
@@ -193,29 +145,13 @@ class StepCache:
             )
             return True
         try:
-            new = self.store.write(about, depends_on, files, replace=self._is_fresh(model))
+            new = self.store.write(about, depends_on, files, replace=self.fresh)
         except (OSError, StoreError) as error:
             # With a full disk the result in memory can still be logged.
             self.store.report(f"store: cannot keep the {depends_on['step']} of {about}: {error}")
             return True
         self._uses(key_of(depends_on))  # afterwards: a fresh bake-off that is resumed uses what was written
         return new
-
-    def _folds_depend_on(
-        self, data: Interactions, split: Named[Splitter], seed: int, named: Sequence[str]
-    ) -> Depends | None:
-        code, inputs = code_of(SPLITS.entry(split.type)), self._known_inputs(named)
-        if code is None or inputs is None:
-            return None
-        return {
-            "step": "folds",
-            "data": data.digest,
-            "split": split.type,
-            "params": as_mapping(split.component),
-            "seed": seed,
-            "code": _codes(code),
-            "inputs": inputs,
-        }
 
     def _lists_depend_on(self, task: Task) -> Depends | None:
         code, inputs = code_of(MODELS.entry(task.model.type)), self._known_inputs(task.inputs)
@@ -284,8 +220,3 @@ def _content_of(lists: TaskLists) -> str:
             content.update(f"{array.dtype.str} {array.shape} ".encode())
             content.update(np.ascontiguousarray(array).data)
     return content.hexdigest()
-
-
-def _same_ids(data: Interactions, part: Interactions) -> bool:
-    pairs = ((data.users, part.users), (data.items, part.items))
-    return all(ours.__array_interface__ == theirs.__array_interface__ for ours, theirs in pairs)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import multiprocessing
 import os
 import signal
@@ -12,13 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalplugin.base.errors import DataError, StoreError, UnknownNameError
+from evalplugin.base.errors import DataError, StoreError
 from evalplugin.base.units import bytes_of, seconds_of, size_text
 from evalplugin.cli import main
 from evalplugin.execution.isolation import TaskFailure
 from evalplugin.execution.store import Store, store_path
 from evalplugin.execution.store import folder as store_folder
-from evalplugin.execution.store.entry import key_of
+from evalplugin.execution.store.entry import is_intact, key_of
 from evalplugin.execution.store.journal import PENDING_SECONDS, Header, Journal, keys_in_use, unfinished
 from evalplugin.execution.store.steps import StepCache
 
@@ -51,9 +52,10 @@ def test_written_entry_is_found_with_its_info(tmp_path: Path) -> None:
     assert (folder / "a.bin").read_bytes() == b"some content"
     (facts,) = store.entries()
     assert (facts.key, facts.step) == (key, "lists")
-    assert (facts.about, facts.depends_on) == ("lists of a test", DEPENDS)
+    assert facts.about == "lists of a test"
+    assert json.loads((store.folder_of(facts.key) / "manifest.json").read_bytes())["depends_on"] == DEPENDS
     assert facts.size == len(b"some content") + len(b"[1, 2]")
-    assert time.time() - facts.created < 60
+    assert time.time() - facts.used < 60
     assert (tmp_path / "s/.gitignore").read_text() == "*\n"
 
 
@@ -208,10 +210,10 @@ def busy(path: Path, number: int) -> None:
 def test_several_processes_write_read_and_prune_at_once(tmp_path: Path) -> None:
     processes = [in_process(busy, tmp_path, number) for number in range(4)]
     for process in processes:
-        process.join(60)
+        process.join(300)
     assert [process.exitcode for process in processes] == [0, 0, 0, 0]
     store = Store(tmp_path)
-    assert all(store.is_intact(facts.key) for facts in store.entries())
+    assert all(is_intact(store.folder_of(facts.key)) for facts in store.entries())
 
 
 def test_use_is_recorded_before_lookup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -302,7 +304,6 @@ def test_folder_with_foreign_files_is_refused_and_unchanged(tmp_path, names, cap
         Store(tmp_path)
     for command in (["cache", "list"], ["cache", "prune", "--all"]):
         assert main([*command, "--store", str(tmp_path)]) == 0
-    assert main(["cache", "show", "20", "--store", str(tmp_path)]) == 2
     err = capsys.readouterr().err
     assert "nothing is stored in" in err
     assert "removed 0 entries" in err
@@ -329,9 +330,8 @@ def test_store_view_only_reads(tmp_path: Path, capsys: pytest.CaptureFixture[str
     key = write(store)
     (store.path / "lock").unlink()
     before = tree(store.path)
-    for command in (["cache", "list"], ["cache", "show", key]):
-        assert main([*command, "--store", str(store.path)]) == 0
-    assert capsys.readouterr().out.count(key[:12]) == 3
+    assert main(["cache", "list", "--store", str(store.path)]) == 0
+    assert capsys.readouterr().out.count(key[:12]) == 1
     assert tree(store.path) == before
 
 
@@ -343,16 +343,6 @@ def test_store_lock_timeout_is_an_error(tmp_path: Path, monkeypatch: pytest.Monk
         pytest.raises(StoreError, match=r"has been held by another process for 0 s \(its lock: "),
     ):
         write(second)
-
-
-def test_an_entry_is_named_by_the_first_digits_of_its_key(tmp_path: Path) -> None:
-    store = Store(tmp_path)
-    keys = [write(store, number=number) for number in range(20)]
-    assert store.entry(keys[0][:12]).key == keys[0]
-    with pytest.raises(UnknownNameError, match="no entry begins with 'zz'; see: evalplugin cache list"):
-        store.entry("zz")
-    with pytest.raises(UnknownNameError, match=r"20 entries begin with '': .*; give more of the key"):
-        store.entry("")
 
 
 def test_reopened_journal_has_all_records(tmp_path: Path) -> None:
@@ -437,7 +427,7 @@ def test_sizes_are_read_with_their_units_and_back(size: int) -> None:
             bytes_of(text)
 
 
-def test_the_cache_is_listed_shown_and_pruned(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_cache_is_listed_and_pruned(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["cache", "list"]) == 0
     assert capsys.readouterr() == ("", "nothing is stored in .evalplugin\n")
     assert not Path(".evalplugin").exists()  # looking makes no folder
@@ -451,11 +441,6 @@ def test_the_cache_is_listed_shown_and_pruned(capsys: pytest.CaptureFixture[str]
     assert [line.split()[0] for line in out.splitlines()] == [keys[1][:12], keys[0][:12]]
     assert "lists of a test" in out
     assert err == "2 entries, 36 B, in .evalplugin\n"
-    assert main(["cache", "show", keys[0][:10]]) == 0
-    shown = capsys.readouterr().out
-    assert f"key        {keys[0]}\n" in shown
-    assert "checksums  right\n" in shown
-    assert "  number     0\n" in shown
     assert main(["cache", "prune"]) == 2
     assert "say what to remove: --older-than 30d, --max-size 5GB or --all" in capsys.readouterr().err
     assert main(["cache", "prune", "--older-than", "30d", "--dry-run"]) == 0
@@ -470,14 +455,10 @@ def test_the_cache_is_listed_shown_and_pruned(capsys: pytest.CaptureFixture[str]
     assert "--older-than must be a time" in capsys.readouterr().err
     assert main(["cache", "prune", "--max-size", "20B"]) == 0
     assert capsys.readouterr().err == "removed 1 entry, 18 B; 1 stay, 18 B\n"
-    (store.folder_of(keys[1]) / "a.bin").write_bytes(b"")
-    assert main(["cache", "show", keys[1]]) == 0
-    assert "checksums  WRONG: it will be computed anew" in capsys.readouterr().out
     (store.folder_of(keys[1]) / "manifest.json").write_bytes(b"{")
     assert main(["cache", "list"]) == 0
     assert "damaged" in capsys.readouterr().out
     assert main(["cache", "prune", "--all"]) == 0
     assert store.entries() == []
-    assert main(["cache", "show", "abc"]) == 2
-    assert main(["cache", "show", "abc", "--store", "nowhere"]) == 2
+    assert main(["cache", "list", "--store", "nowhere"]) == 0
     assert "nothing is stored in nowhere" in capsys.readouterr().err
