@@ -109,12 +109,10 @@ def test_the_board_shows_all_models_best_first_in_its_own_sections(links, page, 
     page.goto(links.board_url)
     for section in (
         "Mean over users",
-        "Percentiles of users",
         "Metric at k (step = k)",
         "Difference from the baseline",
     ):
         page.get_by_text(section, exact=True).first.wait_for()
-    page.get_by_text("per_user_quantile/ndcg_at_10", exact=True).first.wait_for()
     page.locator(".js-plotly-plot .barlayer path").first.wait_for()
     page.locator(".js-plotly-plot .scatterlayer path.js-line").first.wait_for()
     assert page.get_by_text("Bake-off 20260101-120000-3f2a").count() >= 1

@@ -149,7 +149,7 @@ class Lists(Recommender):
 
 def _check_train(run: LoggedRun, table: pa.Table, request: ListRequest) -> Iterator[str]:
     """Check that a run's lists were made from the train data of the fold; yield a sentence where that is not known."""
-    digests, number = _train_digests(run, table), request.fold + 1
+    digests, number = _train_digests(table), request.fold + 1
     if digests is None:
         yield (
             f"{run} does not say from which train data its lists were made; if it was more than that of this "
@@ -168,13 +168,11 @@ def _check_train(run: LoggedRun, table: pa.Table, request: ListRequest) -> Itera
         )
 
 
-def _train_digests(run: LoggedRun, table: pa.Table) -> list[str] | None:
+def _train_digests(table: pa.Table) -> list[str] | None:
     """Return the digest of each fold's train data that a run's lists were made from; None: unknown."""
     described = (table.schema.metadata or {}).get(b"evalplugin")
     # Lists from elsewhere may be scored with train data, but it is unknown from which data they were made.
     if described is None:
         return None
-    try:
-        return [str(digest) for digest in json_of(described)["train_digests"]]
-    except (ValueError, KeyError, TypeError):
-        raise DataError(f"{run}: the metadata of data/top_n.parquet is damaged") from None
+    digests: list[str] = json_of(described)["train_digests"]
+    return digests

@@ -1,4 +1,4 @@
-"""Agreement of runs on data, rules, metrics and users, and the results that they have in common.
+"""Agreement of runs on data, rules and clusters, and the metrics that they have in common.
 
 The truths of runs are compared by content: the order of rows and times do not count.
 """
@@ -7,28 +7,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial, reduce
-from typing import Any, TypeAlias
+from functools import reduce
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from evalplugin.base.errors import DataError
-from evalplugin.base.libraries import pa, pd
+from evalplugin.base.libraries import pa
 from evalplugin.base.units import plural
 from evalplugin.comparison.compared import ComparedModel
 from evalplugin.data.background import FOLD
 from evalplugin.data.queries import Unit
 from evalplugin.lists.scoring import need_catalogue
 from evalplugin.metrics import definitions_hash
-from evalplugin.metrics.scores import PerUserScores
 from evalplugin.report.competition import AS_LISTED, Rules
 from evalplugin.tracking.read.logged import LoggedRun
 
-_Users: TypeAlias = npt.NDArray[np.generic]
-
-_LENGTH = "length of the lists"
 _TRUTH = ["user", "item", "rating", FOLD]
+
+
+def _train_data(run: LoggedRun) -> str:
+    return (run.rules.train_digest or "none")[:12]
+
+
 # What must agree: of all runs, and of those whose lists were made by a bake-off.
 _RULES: dict[str, Callable[[LoggedRun], Any]] = {
     "folds": lambda run: run.folds,
@@ -36,7 +37,8 @@ _RULES: dict[str, Callable[[LoggedRun], Any]] = {
     "units": lambda run: run.tag("unit") or "user",
 }
 _RULES_OF_LISTS: dict[str, Callable[[LoggedRun], Any]] = {
-    _LENGTH: lambda run: run.rules.n,
+    "train data": _train_data,
+    "length of the lists": lambda run: run.rules.n,
     "candidates": lambda run: run.rules.candidates,
     "pool of candidates": lambda run: run.rules.pool,
     "order of equal scores": lambda run: run.rules.ties or AS_LISTED,
@@ -54,14 +56,12 @@ class Agreed:
     notes: tuple[str, ...] = ()
 
 
-def agree(runs: Sequence[LoggedRun], *, intersect: bool) -> Agreed:
-    """Return the comparable results: all where the runs agree, else, with ``intersect``, those they have in common.
+def agree(runs: Sequence[LoggedRun]) -> Agreed:
+    """Return the results of runs on the same data under the same rules, by the metrics that all have.
 
-    In common are the metrics of the same name and definition, and the users. Where the test data differ, only users
-    whose truth is the same in all runs are in common. Runs under other rules have nothing in common.
-
-    Lists from elsewhere have no candidates, train data and length that must agree: metrics that depend on these are
-    then not in common.
+    These are the metrics of the same name and definition. Lists from elsewhere have no candidates, train data and
+    length that must agree: metrics that depend on these are left out where they differ. Of runs with other users, such
+    as lists for some of them, the metrics over all lists and the curves are left out. Notes name what is left out.
 
     Raises:
         DataError: Runs that do not agree; the message has what differs and both values.
@@ -70,40 +70,26 @@ def agree(runs: Sequence[LoggedRun], *, intersect: bool) -> Agreed:
     first = (made or runs)[0]
     models = [run.result for run in runs]
     scored = [run for run, model in zip(runs, models, strict=True) if model.scores is not None]
-    users = [model.scores.users for model in models if model.scores is not None]
     same = same_truths(runs)
-    dependent = _dependent(runs)
     other_rules = [
         *_differing(_RULES, runs),
+        # Tables are compared on the units that both have.
+        *_differing(
+            {"test data": lambda run: same[run.rules.test_digest][:12]}, [r for r in runs if not r.given]
+        ),
         *_differing(_RULES_OF_LISTS, made),
         *_differing({"ids of users": _kind_of_ids}, scored),
         *_differing({"clusters": _clusters}, [r for r in scored if r.given or not r.is_from_elsewhere]),
         *_differing_clusters(models),
     ]
+    if other_rules:
+        lines = "\n  ".join(["these runs cannot be compared:", *other_rules])
+        raise DataError(
+            f"{lines}\nrun the models, or score the lists, again under the same rules, or take one bake-off with "
+            f"--bakeoff ID"
+        )
     models = _with_clusters(models)
     every = dict.fromkeys(m for run in runs for m in run.definitions)
-    differences = [
-        *_differing({"test data": lambda run: same[run.rules.test_digest][:12]}, runs),
-        *_differing({"train data": _train_data}, runs if "train data" in dependent else made),
-        *_differing({_LENGTH: _RULES_OF_LISTS[_LENGTH]}, runs if _LENGTH in dependent else []),
-    ]
-    of_scores = [
-        line for m in every for line in _differing({f"definition of {m}": partial(_definition, m)}, runs)
-    ]
-    same_users = all(np.array_equal(ids, users[0]) for ids in users)
-    # Two models of a table are compared on the units that both have.
-    if not (same_users or all(run.given for run in runs)):
-        of_scores += _differing({plural(_unit(runs)): _users}, scored)
-    if other_rules or (not intersect and (differences or of_scores)):
-        lines = "\n  ".join(["these runs cannot be compared:", *other_rules, *differences, *of_scores])
-        remedy = (
-            "run the models, or score the lists, again under the same rules"
-            if other_rules
-            else "take what they have in common with --intersect (in Python: intersect=True)"
-        )
-        raise DataError(f"{lines}\n{remedy}, or take one bake-off with --bakeoff ID")
-    if not (differences or of_scores):
-        return Agreed(tuple(models), tuple(first.definitions), first.rules)
     common = [m for m in every if len({run.definitions.get(m) for run in runs}) == 1]
     notes = []
     if left_out := [m for m in every if m not in common]:
@@ -111,12 +97,10 @@ def agree(runs: Sequence[LoggedRun], *, intersect: bool) -> Agreed:
             f"metrics in common: {len(common)} of {len(every)}; left out, as not all runs have them by the same "
             f"definition: {', '.join(left_out)}"
         )
-    in_common, note = _common_users(scored, users, same)
-    notes += [f"differs: {line}" for line in differences] + note
-    reasons = {
-        f"they depend on the {reason}, which differs": metrics for reason, metrics in dependent.items()
-    }
-    if in_common is not None:
+    reasons = _dependent(runs)
+    others = _common_users(scored)
+    if others is not None:
+        notes.append(others)
         of_users = {m for model in models if model.scores is not None for m in model.scores.metrics}
         overall = [m for m in common if m not in of_users]
         reasons = {f"they are one number over all {plural(_unit(runs))} of a run": overall, **reasons}
@@ -126,10 +110,13 @@ def agree(runs: Sequence[LoggedRun], *, intersect: bool) -> Agreed:
         common = [m for m in common if m not in metrics]
     if not common:
         raise DataError("; ".join(["the runs have no metric in common", *notes]))
+    if not notes:
+        return Agreed(tuple(models), tuple(first.definitions), first.rules)
     rules = replace(first.rules, metrics_hash=definitions_hash(first.spec(m) for m in common))
     families = {first.spec(m).at(None).name for m in common}
-    models = [m if m.scores is None else _only(m, m.scores, common, in_common, families) for m in models]
-    return Agreed(tuple(models), tuple(common), rules, tuple(notes))
+    if others is not None:
+        models, families = [replace(m, fold_means=()) for m in models], set()
+    return Agreed(tuple(_only(m, common, families) for m in models), tuple(common), rules, tuple(notes))
 
 
 def _with_clusters(models: Sequence[ComparedModel]) -> list[ComparedModel]:
@@ -167,28 +154,22 @@ def _differing_clusters(models: Sequence[ComparedModel]) -> Iterator[str]:
             return
 
 
-def _definition(metric: str, run: LoggedRun) -> str:
-    return run.definitions.get(metric, "none")
-
-
-def _users(run: LoggedRun) -> str:
-    assert run.result.scores is not None
-    return f"{_n_users(run)} ({run.result.scores.units.digest[:6]})"
-
-
-def _train_data(run: LoggedRun) -> str:
-    return (run.rules.train_digest or "none")[:12]
-
-
 def _dependent(runs: Sequence[LoggedRun]) -> dict[str, list[str]]:
-    """Return the shared metrics that depend on a difference of runs: train data and catalogue, or the length."""
+    """Return the shared metrics that depend on a difference between lists from elsewhere and other runs, by reason.
+
+    Such a difference is in the train data, and so the catalogue, or in the length of the lists.
+    """
     specs = [runs[0].spec(m) for m in runs[0].definitions if all(m in run.definitions for run in runs)]
     dependent: dict[str, list[str]] = {}
     if len(set(map(_train_data, runs))) > 1:
-        dependent["train data"] = [spec.name for spec in specs if need_catalogue([spec])]
-    if len(lengths := {run.rules.n for run in runs}) > 1 and any(run.is_from_elsewhere for run in runs):
-        dependent[_LENGTH] = [spec.name for spec in specs if spec.k is None or spec.k > min(lengths)]
-    return {reason: metrics for reason, metrics in dependent.items() if metrics}
+        dependent["they depend on the train data, which differs"] = [
+            spec.name for spec in specs if need_catalogue([spec])
+        ]
+    if len(lengths := {run.rules.n for run in runs}) > 1:
+        dependent["they depend on the length of the lists, which differs"] = [
+            spec.name for spec in specs if spec.k is None or spec.k > min(lengths)
+        ]
+    return dependent
 
 
 def _differing(
@@ -217,48 +198,32 @@ def _names(some: Sequence[LoggedRun], every: Sequence[LoggedRun]) -> str:
     return " and ".join(f"{', '.join(models)} of bake-off {bakeoff}" for bakeoff, models in names.items())
 
 
-def _common_users(
-    runs: Sequence[LoggedRun], users: Sequence[_Users], same: Mapping[str, str]
-) -> tuple[_Users | None, list[str]]:
-    """Return the users of runs, of those whose truths differ the ones with the same truth; None: all have the same.
+def _common_users(runs: Sequence[LoggedRun]) -> str | None:
+    """Return a sentence on the users that runs with scores have in common; None where all have the same.
 
-    Models that lack some of them are compared as those of a table are.
+    Models of tables may lack some units: the comparison counts these.
     """
-    # The units of tables are the same if their ids are.
-    truths = {same[run.rules.test_digest]: run for run in runs if not run.given}
-    if len(truths) < 2 and all(np.array_equal(ids, users[0]) for ids in users):
-        return None, []
-    common, every, words = reduce(np.intersect1d, users), reduce(np.union1d, users), ""
-    if len(truths) > 1:
-        of_same_truth = users_of_same_truth(list(truths.values()))
-        common, every = (np.intersect1d(users, of_same_truth) for users in (common, every))
-        words = " with the same truth"
-    counts = _by_value(_n_users, runs)
+    users = [run.result.scores.users for run in runs if run.result.scores is not None]
+    if all(run.given for run in runs) or all(np.array_equal(ids, users[0]) for ids in users):
+        return None
+    common, counts = reduce(np.intersect1d, users), _by_value(_n_users, runs)
     if not len(common):
-        raise DataError(f"the runs have no {_unit(runs)} in common{words}: {counts}")
-    return every, [f"{plural(_unit(runs))} in common{words}: {len(common):,} of {counts}"]
+        raise DataError(f"the runs have no {_unit(runs)} in common: {counts}")
+    return f"{plural(_unit(runs))} in common: {len(common):,} of {counts}"
 
 
-def _only(
-    model: ComparedModel,
-    scores: PerUserScores,
-    metrics: Sequence[str],
-    users: _Users | None,
-    families: Collection[str],
-) -> ComparedModel:
-    """Return a model with some metrics, their families and users alone; without curves that were over more users."""
+def _only(model: ComparedModel, metrics: Sequence[str], families: Collection[str]) -> ComparedModel:
+    """Return a model with the scores by some metrics, and the curves of some families, alone."""
+    if (scores := model.scores) is None:
+        return model
     names = tuple(m for m in metrics if m in scores.metrics)
-    values = scores.values[:, [scores.metrics.index(m) for m in names]]
-    if users is not None:
-        rows = np.isin(scores.users, users)
-        model, values = replace(model, fold_means=()), values[rows]
-        scores = replace(scores, units=scores.units.only(rows), overall={}, at_k={}, pr_curve={})
     only = replace(
         scores,
-        values=values,
+        values=scores.values[:, [scores.metrics.index(m) for m in names]],
         metrics=names,
         overall={m: value for m, value in scores.overall.items() if m in metrics},
         at_k={family: curve for family, curve in scores.at_k.items() if family in families},
+        pr_curve=scores.pr_curve if families else {},
     )
     return replace(model, scores=only)
 
@@ -292,28 +257,6 @@ def same_truths(runs: Sequence[LoggedRun]) -> dict[str, str]:
             same[digest] = next((d for d, other in truths.items() if _are_equal(other, truth)), digest)
             truths.setdefault(same[digest], truth)
     return same
-
-
-def users_of_same_truth(runs: Sequence[LoggedRun]) -> _Users:
-    """Return the users whose held-out items and ratings are the same in all runs.
-
-    Raises:
-        DataError: A run has not logged its truth of all folds.
-    """
-    tables = []
-    for run in runs:
-        table = _truth([run])
-        if table is None:
-            raise DataError(
-                f"the test data of the runs differ, so only users whose truth is the same could be compared, but "
-                f"{run.model} has no data/truth.parquet{' of all folds' * (run.folds > 1)} to tell them by"
-            )
-        tables.append(table)
-    rows = pd.concat([table.to_pandas() for table in tables])
-    runs_with_row = rows.groupby(_TRUTH).size()  # no run has a row twice
-    fewest = runs_with_row.groupby("user").min()
-    users: _Users = fewest.index[fewest == len(runs)].to_numpy()
-    return users
 
 
 def _truth(runs: Sequence[LoggedRun]) -> pa.Table | None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
+from functools import partial
 
 import numpy as np
 
 from evalplugin.base.errors import DataError
+from evalplugin.base.libraries import pa
 from evalplugin.base.places import DataSplit
 from evalplugin.comparison.contest import Contest, with_choice
 from evalplugin.data.background import Background
@@ -15,7 +17,7 @@ from evalplugin.metrics.given import with_all_bounds
 from evalplugin.report.competition import Competition, ModelFacts, Rules, competition_of
 from evalplugin.segments import HistoryLengths, Segmentation
 from evalplugin.tracking.connection import existing_store
-from evalplugin.tracking.read.agreement import agree, same_truths, users_of_same_truth
+from evalplugin.tracking.read.agreement import agree, same_truths
 from evalplugin.tracking.read.logged import LoggedRun
 from evalplugin.tracking.read.runs import find_runs
 
@@ -26,7 +28,6 @@ def read_contests(
     bakeoff: str | None = None,
     runs: Sequence[str] = (),
     experiment: str | None = None,
-    intersect: bool = False,
     baseline: str | None = None,
     primary: str | None = None,
     dataset: str | None = None,
@@ -41,8 +42,6 @@ def read_contests(
         bakeoff: A bake-off's id, or ``latest``: the one that was finished last, which is also the default.
         runs: Ids or names of runs, or names of models: the latest run of each name.
         experiment: The experiment that is searched; by itself: the latest run of each model in it.
-        intersect: Where runs differ in metrics, users or data, compare what they have in common; else they are
-            refused.
         baseline: The model that the others are compared with; None: the runs' own, if they have one.
         primary: The metric that ranks; None: the runs' own.
         dataset, split: Names of the only ones; None: all.
@@ -54,15 +53,13 @@ def read_contests(
     with existing_store(tracking_uri, "read the runs") as client:
         selected = find_runs(client, bakeoff=bakeoff, runs=runs, experiment=experiment)
         contests, notes = [], [*selected.notes]
-        groups = _same_data(selected.runs, named=bool(runs), intersect=intersect)
+        groups = _same_data(selected.runs, named=bool(runs))
         named = {*runs} | ({baseline} if baseline else set())
         for group in _asked(groups, named, dataset, split, notes):
             if len(group) < 2:
                 notes.append(f"left out: {group[0].model} is the only model on {group[0].data_split}")
                 continue
-            contests.append(
-                _contest(selected.name, group, intersect=intersect, baseline=baseline, primary=primary)
-            )
+            contests.append(_contest(selected.name, group, baseline=baseline, primary=primary))
         if not contests:
             raise DataError(f"a comparison takes two models on the same data: {'; '.join(notes)}")
     return [replace(contest, notes=(*notes, *contest.notes)) for contest in contests]
@@ -85,14 +82,20 @@ def with_lists(contest: Contest, tracking_uri: str | None = None) -> Contest:
             if background is None or not len(background.history):  # lists from elsewhere have none
                 background = run.background or background
             own = competition.facts[model.model]
-            facts[model.model] = replace(own, top_n=run.table("top_n"), items=run.table("per_item"))
+            lists = None if (table := run.table("top_n")) is None else partial(_given, table)
+            facts[model.model] = replace(own, lists=lists, items=run.table("per_item"))
     return replace(competition, facts=facts, background=background)
 
 
-def _same_data(runs: Sequence[LoggedRun], *, named: bool, intersect: bool) -> list[list[LoggedRun]]:
+def _given(table: pa.Table) -> pa.Table:
+    return table
+
+
+def _same_data(runs: Sequence[LoggedRun], *, named: bool) -> list[list[LoggedRun]]:
     """Return the runs by dataset and split; bake-offs that have other names for the same data are one group.
 
-    Lists from elsewhere that cannot be compared stay by themselves, unless the runs were ``named`` one by one.
+    Lists from elsewhere that were scored by other metrics, and tables of other units, stay by themselves, unless the
+    runs were ``named`` one by one.
     """
     by_name: dict[DataSplit, list[LoggedRun]] = {}
     for run in runs:
@@ -102,10 +105,11 @@ def _same_data(runs: Sequence[LoggedRun], *, named: bool, intersect: bool) -> li
     for runs_of_name in by_name.values():
         bakeoffs = {run.bakeoff for run in runs_of_name}
         for group in groups:
-            is_other = not bakeoffs & {run.bakeoff for run in group}
-            if not (is_other and _on_same_data(group, runs_of_name, same, intersect)):
+            both = [*group, *runs_of_name]
+            if bakeoffs & {run.bakeoff for run in group}:
                 continue
-            if named or _under_same_rules([*group, *runs_of_name], intersect):
+            are_alike = _on_same_data(group, runs_of_name, same) and (named or _under_same_rules(both))
+            if are_alike or (named and all(run.given for run in both)):
                 group += runs_of_name
                 break
         else:
@@ -144,38 +148,25 @@ def _first(runs: Sequence[LoggedRun]) -> LoggedRun:
     return next((run for run in runs if not run.is_from_elsewhere), runs[0])
 
 
-def _under_same_rules(runs: Sequence[LoggedRun], intersect: bool) -> bool:
+def _under_same_rules(runs: Sequence[LoggedRun]) -> bool:
     """Return whether lists from elsewhere were scored by the metrics and the threshold of the others."""
-    rules = {(run.rules.threshold, intersect or run.rules.metrics_hash) for run in runs}
+    rules = {(run.rules.threshold, run.rules.metrics_hash) for run in runs}
     return len(rules) == 1 or not any(run.is_from_elsewhere for run in runs)
 
 
-def _on_same_data(
-    first: Sequence[LoggedRun], second: Sequence[LoggedRun], same: Mapping[str, str], intersect: bool
-) -> bool:
-    """Return whether runs are on the same data; lists from elsewhere need only the truth of some users in common."""
-    if all(run.given for run in (*first, *second)) and intersect:
-        return True  # on the units whose ids are the same
+def _on_same_data(first: Sequence[LoggedRun], second: Sequence[LoggedRun], same: Mapping[str, str]) -> bool:
+    """Return whether runs are on the same data; lists from elsewhere need only the same truth."""
     both = first, second
     truths, other_truths = ({(same[run.rules.test_digest], run.folds) for run in runs} for runs in both)
     trains, other_trains = (
         {run.rules.train_digest for run in runs if not run.is_from_elsewhere} for runs in both
     )
-    if trains and other_trains:
-        return (truths, trains) == (other_truths, other_trains)
-    if truths == other_truths or not intersect:
-        return truths == other_truths
-    try:
-        return len(users_of_same_truth([first[0], second[0]])) > 0
-    except DataError:  # unknown truths
-        return False
+    return truths == other_truths and (trains == other_trains or not (trains and other_trains))
 
 
-def _contest(
-    name: str, runs: Sequence[LoggedRun], *, intersect: bool, baseline: str | None, primary: str | None
-) -> Contest:
+def _contest(name: str, runs: Sequence[LoggedRun], *, baseline: str | None, primary: str | None) -> Contest:
     labels, notes = _labels(runs)
-    agreed = agree(runs, intersect=intersect)
+    agreed = agree(runs)
     notes += [*agreed.notes, *(note for run in runs for note in run.notes)]
     names = dict.fromkeys(str(run.data_split) for run in runs)
     first = _first(runs)
@@ -266,18 +257,18 @@ def _primary(runs: Sequence[LoggedRun], metrics: Sequence[str], notes: list[str]
 def _histories(runs: Sequence[LoggedRun]) -> HistoryLengths | None:
     """Return the lengths of users' histories, from the latest run that has them."""
     latest_first = sorted(runs, key=lambda run: run.started, reverse=True)
-    return next((run.histories for run in latest_first if run.histories is not None), None)
+    return next((run.groups.histories for run in latest_first if run.groups.histories is not None), None)
 
 
 def _segments(runs: Sequence[LoggedRun], notes: list[str]) -> tuple[Segmentation, ...]:
     """Return the groups of users, from one run of each bake-off; of segmentations with one name, the latest."""
     latest: dict[str, LoggedRun] = {}
     for run in sorted(runs, key=lambda run: run.started, reverse=True):
-        if run.bakeoff not in latest and run.segments:  # a run that failed has none
+        if run.bakeoff not in latest and run.groups.segments:  # a run that failed has none
             latest[run.bakeoff] = run
     segments: dict[str, Segmentation] = {}
     for run in latest.values():
-        for segmentation in run.segments:
+        for segmentation in run.groups.segments:
             first = segments.setdefault(segmentation.name, segmentation)
             if not (
                 first.labels == segmentation.labels

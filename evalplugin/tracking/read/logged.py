@@ -7,7 +7,7 @@ import math
 import re
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import fields, replace
+from dataclasses import fields
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -16,31 +16,21 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 
 from evalplugin.base.errors import TrackingError, UnknownNameError
-from evalplugin.base.libraries import pa
+from evalplugin.base.libraries import pa, pq
 from evalplugin.base.places import DataSplit
-from evalplugin.base.text import json_of
+from evalplugin.base.text import json_of, shorten
 from evalplugin.comparison.compared import ComparedModel
-from evalplugin.config import ModelRecipe
 from evalplugin.data.background import Background
 from evalplugin.execution.isolation import last_line
 from evalplugin.execution.results import Costs, Finding
-from evalplugin.metrics import MetricSpec, is_overall
+from evalplugin.metrics import MetricSpec
 from evalplugin.metrics.given import metrics_of_plain, spec_of
 from evalplugin.metrics.scores import PerUserScores, Units
 from evalplugin.report.competition import AS_LISTED, ModelFacts, Rules, Tuned, budget_text, split_text
-from evalplugin.segments import HistoryLengths, Segmentation
 from evalplugin.tracking import mlflow
 from evalplugin.tracking.connection import check_stored_uri, tracking_call
 from evalplugin.tracking.names import DATA_FILE, DATA_TAG, IN_FILE, metric_name, metric_names
-from evalplugin.tracking.read.tables import (
-    clustering_of,
-    histories_of,
-    models_of,
-    params_of,
-    raw_ids,
-    read_table,
-    segments_of,
-)
+from evalplugin.tracking.read.tables import Groups, groups_of, raw_ids
 
 _T = TypeVar("_T")
 _REPAIR = (
@@ -87,10 +77,9 @@ class LoggedRun:
         return _parsed(str(self.run.data.tags.get(DATA_TAG, "")), dict)
 
     @property
-    def place(self) -> int:
+    def position(self) -> int:
         """The position among the runs of its bake-off, from 0; 0 where it is not known."""
-        text = self.tag("place")
-        return int(text) if text.isdecimal() else 0
+        return int(self.tag("position") or 0)
 
     @property
     def is_unregistered(self) -> bool:
@@ -137,14 +126,7 @@ class LoggedRun:
     @cached_property
     def given(self) -> dict[str, MetricSpec]:
         """The metrics of a table of scores, by name; empty for other runs."""
-        if not self.tag("given"):
-            return {}
-        try:
-            return metrics_of_plain(json_of(self.tag("given")))
-        except ValueError:
-            raise TrackingError(
-                f"{self} does not say which way is better: its metrics (given) are {_quoted(self.tag('given'))}"
-            ) from None
+        return metrics_of_plain(_parsed(self.tag("given"), dict))
 
     def spec(self, metric: str) -> MetricSpec:
         """Return a metric by its name in ``metrics``.
@@ -165,9 +147,9 @@ class LoggedRun:
         return Rules(
             train_digest=self.digests.get("training"),
             test_digest=self.digests["evaluation"],
-            n=self._whole("eval.n"),
+            n=int(self._needed("eval.n")),
             candidates=self._rule("eval.candidates"),
-            threshold=None if threshold is None else self._number("eval.threshold"),
+            threshold=None if threshold is None else float(threshold),
             metrics_hash=self.tag("metrics_hash"),
             ties=self._rule("eval.ties"),
             cold_users=self._rule("eval.cold_users"),
@@ -182,12 +164,12 @@ class LoggedRun:
     @cached_property
     def folds(self) -> int:
         """The number of folds that the model was scored on."""
-        return 1 if self.given else self._whole("split.folds")
+        return 1 if self.given else int(self._needed("split.folds"))
 
     @cached_property
     def seed(self) -> int:
         """The root of the bake-off's randomness."""
-        return self._whole("eval.seed")
+        return int(self._needed("eval.seed"))
 
     @cached_property
     def primary(self) -> str:
@@ -217,21 +199,6 @@ class LoggedRun:
                 ) from None
         return {name: known.get(name, unknown) for name in self.metrics}
 
-    @cached_property
-    def recipe(self) -> ModelRecipe:
-        """The type, the parameters (as tuned, if they were) and the declared inputs of the model."""
-        models = self._read("data/config_resolved.yaml", models_of)
-        if self.model not in models:
-            raise TrackingError(f"{self} does not say with which parameters its model was fitted")
-        recipe = models[self.model]
-        if self.param("tune.metric") is not None:
-            recipe = replace(recipe, params=self._read("data/params.json", params_of))
-        if "***" in json.dumps(recipe.params):
-            raise TrackingError(
-                f"{self} hides a credential among its model's parameters: it cannot be fitted anew"
-            )
-        return recipe
-
     @property
     def _tuned(self) -> Tuned | None:
         """How the model was tuned; None where it was not."""
@@ -242,7 +209,7 @@ class LoggedRun:
             {key.removeprefix(prefix): text for key, text in params.items() if key.startswith(prefix)}
             for prefix in ("tune.split.", "tune.budget.")
         )
-        limits = {key: self._number(f"tune.budget.{key}") for key, text in budget.items() if text != "null"}
+        limits = {key: float(text) for key, text in budget.items() if text != "null"}
         return Tuned(metric, split_text(split), budget_text(limits), metrics.get("tune/optimism", math.nan))
 
     @cached_property
@@ -264,7 +231,7 @@ class LoggedRun:
             scores = self._scores()
             if not self.given:
                 fold_means = (scores.means,) if self.folds == 1 else self._means_at("fold", self.folds)
-            if self.param("eval.seeds") is not None and (seeds := self._whole("eval.seeds")) > 1:
+            if self.param("eval.seeds") is not None and (seeds := int(self._needed("eval.seeds"))) > 1:
                 seed_means = self._means_at("seed", seeds)
         return ComparedModel(self.model, scores, fold_means, seed_means, self.error, self.id)
 
@@ -284,7 +251,7 @@ class LoggedRun:
         path = f"data/{name}.parquet"
         if path not in self._files:
             return None
-        return self._read(path, lambda file: read_table(file, name))
+        return self._read(path, pq.read_table)
 
     def json_file(self, path: str) -> Any:
         """Return the content of a JSON file in the folder ``data``, checked; None where the run has none."""
@@ -302,18 +269,10 @@ class LoggedRun:
         return Background(truth, history, dict(zip(names["item"], names["title"], strict=True)))
 
     @cached_property
-    def segments(self) -> tuple[Segmentation, ...]:
-        """The groups of users; none where there are none."""
-        return () if self._segments is None else segments_of(self._segments)
-
-    @cached_property
-    def histories(self) -> HistoryLengths | None:
-        """The lengths of users' histories; None where they are not there."""
-        return None if self._segments is None else histories_of(self._segments)
-
-    @cached_property
-    def _segments(self) -> pa.Table | None:
-        return self.table("segments")
+    def groups(self) -> Groups:
+        """The groups of users, lengths of histories and clusters; none of them where they are not there."""
+        path = "data/segments.parquet"
+        return self._read(path, groups_of) if path in self._files else Groups()
 
     @property
     def recorded_inputs(self) -> dict[str, str]:
@@ -324,24 +283,6 @@ class LoggedRun:
         """Return a rule of the lists; None: it is not known, as they were made elsewhere."""
         text = self._needed(key)
         return None if text == AS_LISTED else text
-
-    def _number(self, key: str) -> float:
-        try:
-            return float(self._needed(key))
-        except ValueError:
-            raise self._odd(key, "a number") from None
-
-    def _whole(self, key: str) -> int:
-        text = self._needed(key)
-        if not text.isdecimal():
-            raise self._odd(key, "a whole number")
-        return int(text)
-
-    def _odd(self, key: str, allowed: str) -> TrackingError:
-        value = _quoted(self._needed(key))
-        return TrackingError(
-            f"{self}: the parameter {key} is {value}, not {allowed}: it was not logged as a model's run is"
-        )
 
     def _needed(self, key: str) -> str:
         text = self.param(key)
@@ -378,8 +319,6 @@ class LoggedRun:
     def _read(self, path: str, read: Callable[[Path], _T]) -> _T:
         """Return an artifact, downloaded and read.
 
-        ``read`` raises ValueError where the content is wrong; the message continues "the artifact ...".
-
         Raises:
             TrackingError: It is damaged, or cannot be downloaded.
         """
@@ -390,8 +329,9 @@ class LoggedRun:
             file = Path(self._artifacts.download_artifacts(path, folder))
             try:
                 return read(file)
-            except ValueError as error:
-                raise TrackingError(f"{self}: the artifact {path} {error}. {_REPAIR}") from None
+            except (ValueError, KeyError, TypeError, OSError, pa.ArrowException) as error:
+                why = f"{type(error).__name__}: {shorten(' '.join(str(error).split()), 300)}"
+                raise TrackingError(f"{self}: the artifact {path} is damaged ({why}). {_REPAIR}") from None
 
     def _scores(self) -> PerUserScores:
         table = self.table("per_user")
@@ -400,22 +340,14 @@ class LoggedRun:
                 f"{self} has no data/per_user.parquet: without every user's scores it cannot be compared. {_REPAIR}"
             )
         names = tuple(name for name in table.column_names if name != "user")
-        expected = [m for m in self.definitions if not is_overall(self.spec(m).metric)]
-        # A model of a table may lack all scores by a metric.
-        if not (set(names) <= set(expected) if self.given else set(names) == set(expected)):
-            raise TrackingError(
-                f"{self}: the artifact data/per_user.parquet has scores of {', '.join(names) or 'no metric'}, but the "
-                f"run's metrics of users are {', '.join(expected)}. {_REPAIR}"
-            )
         columns = [table.column(name).to_numpy() for name in names]
         families = dict.fromkeys(self.spec(m).at(None).name for m in self.definitions)
         curves = {f: self._history(f"at_k/{name}") for f, name in metric_names(families).items()}
         logged = self.run.data.metrics
         users = raw_ids(table.column("user"))
         values = np.stack(columns, axis=1) if columns else np.empty((len(table), 0))
-        clusters = None
-        if (self.given or self.param("split.cluster") is not None) and self._segments is not None:
-            clusters = clustering_of(self._segments)
+        may_have_clusters = self.given or self.param("split.cluster") is not None
+        clusters = self.groups.clusters if may_have_clusters else None
         noun = self.tag("unit") or "user"
         if self.given:
             return PerUserScores(Units(users, noun, clusters), values, names)
@@ -451,13 +383,6 @@ def _time(milliseconds: int | None) -> datetime:
 
 
 def _parsed(text: str, kind: type[_T]) -> _T:
-    """Return the value of a kind that JSON holds; an empty one where it is none, or another."""
-    try:
-        value = json_of(text)
-    except ValueError:
-        return kind()
-    return value if isinstance(value, kind) else kind()
-
-
-def _quoted(text: str) -> str:
-    return repr(text if len(text) <= 60 else f"{text[:60]}...")
+    """Return the value of a kind that JSON holds; an empty one of an empty text."""
+    value: _T = json_of(text) if text else kind()
+    return value

@@ -248,11 +248,6 @@ def _alike(name: str) -> str:
     return f"LIKE '{like}'"
 
 
-def bakeoff_of(runs: Iterable[LoggedRun]) -> str:
-    """Return the id of the bake-off of runs, or the ids of several."""
-    return ", ".join(sorted({run.bakeoff for run in runs}))
-
-
 def last_finished(uri: str, experiment: str, config: str) -> LoggedRun | None:
     """Return the summary run of the last finished bake-off of a config; None: there is none, or a step of it failed.
 
@@ -292,7 +287,7 @@ def in_config_order(runs: Iterable[LoggedRun]) -> list[LoggedRun]:
     earliest_first = sorted(runs, key=lambda run: run.started)
     for run in earliest_first:
         started.setdefault(run.bakeoff, run.started)
-    return sorted(earliest_first, key=lambda run: (started[run.bakeoff], run.place))
+    return sorted(earliest_first, key=lambda run: (started[run.bakeoff], run.position))
 
 
 def pages(fetch: Callable[[str | None], Any]) -> Iterator[list[Any]]:

@@ -56,8 +56,8 @@ def model_artifacts(plan: Plan, result: ModelResult, cells: Mapping[str, Cell]) 
         columns = {name: pa.array(scores.column(name)) for name in scores.metrics}
         yield _parquet("data/per_user.parquet", pa.table({"user": pa.array(scores.users), **columns}))
         yield from _data_tables(result.data)
-    if result.top_n is not None:
-        yield _parquet("data/top_n.parquet", result.top_n)
+    if (lists := result.lists) is not None:
+        yield Artifact("data/top_n.parquet", lambda path: _write_table(lists.table(), path))
     if result.items is not None:
         yield _parquet("data/per_item.parquet", result.items)
     if result.tuning is not None:

@@ -35,7 +35,7 @@ MAX_EXPERIMENT_TAG = 20_000  # characters
 _BOARDS_KEPT = 20  # MLflow's page offers 40 saved views, people's own among them
 
 # Sections that MLflow's own grouping would make for these metrics; they are closed.
-_CLOSED = ("dist", "ci", "segment", "undefined", "Model metrics", "System metrics")
+_CLOSED = ("per_user_quantile", "dist", "ci", "segment", "undefined", "Model metrics", "System metrics")
 # MLflow does not document saved views; this is the first version in which ours was seen to open.
 _VIEWS_SINCE = (3, 17)
 _WIDTH = 120  # pixels of a column, so that the names of metrics can be read
@@ -172,7 +172,6 @@ def _layout(
     units = {model.data.units.noun for model in results}
     unit = units.pop() if len(units) == 1 else "user"
     yield f"Mean over {plural(unit)}", [_bar(key) for key in means]
-    yield f"Percentiles of {plural(unit)}", [_line(f"per_user_quantile/{key}") for key in per_user]
     yield "Metric at k (step = k)", [_line(f"at_k/{key}") for key in curves]
     yield "Difference from the baseline", [_bar(f"vs_baseline/{key}") for key in compared]
     yield "Fold by fold (step = fold)", [_line(f"fold/{key}") for key in by_fold]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice, product
 
+from evalplugin.base.text import cut
 from evalplugin.comparison.compared import Cell, ComparedModel, metric_cells
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.groups import GroupStatistic
@@ -76,10 +78,20 @@ def model_items(plan: Plan, result: ModelResult) -> Iterator[Item]:
 
 
 def summary_name(comparisons: Sequence[Comparison]) -> str:
-    """Return the name of the summary run, which begins with the leading model, of each dataset and split."""
-    several = len(comparisons) > 1
-    names = [verdict(c).name + (f" on {c.contest.place}" if several else "") for c in comparisons]
-    return shorten_value("; ".join(names), MAX_RUN_NAME)
+    """Return the name of the summary run: the verdict, or how many of several the most frequent leader leads."""
+    if len(comparisons) == 1:
+        return cut(verdict(comparisons[0]).name, MAX_RUN_NAME)
+    leaders = Counter(c.may_be_best[0] for c in comparisons if c.may_be_best)
+    if not leaders:
+        return "nothing to decide"
+    ((leader, leads),) = leaders.most_common(1)
+    decided = sum(c.may_be_best == (leader,) for c in comparisons)
+    datasets, splits = (
+        len(set(names)) for names in zip(*(c.contest.place for c in comparisons), strict=True)
+    )
+    what = "splits" if datasets == 1 else "datasets" if splits == 1 else "datasets and splits"
+    end = f" leads {leads} of {len(comparisons)} {what}, {decided or 'none'} decided"
+    return cut(leader, MAX_RUN_NAME - len(end)) + end
 
 
 def summary_items(
@@ -97,10 +109,13 @@ def summary_items(
     yield from summary_metrics(plan, comparisons)
     yield from summary_params(plan)
     statements = [section.statement for section in sections if section.statement is not None]
+    gated = {statement.place for statement in statements}
     paragraphs = [f"**{escape(statement.title)}.** {escape(statement.reason)}" for statement in statements]
     for comparison in comparisons:
         where = f"{escape(str(comparison.contest.place))}: " if len(comparisons) > 1 else ""
-        paragraphs.append(where + escape(str(verdict(comparison))))
+        decided = verdict(comparison)
+        lines = decided.lines(is_gated=comparison.contest.place in gated)
+        paragraphs.append(where + escape(" ".join([decided.headline, *lines])))
     leaderboard = "\n\n".join([*paragraphs, leaderboard_markdown(plan, comparisons, sections)])
     boards = dict(zip([f"Board of {c.contest.place}" for c in comparisons], links.board_urls, strict=False))
     pages = {**(boards if len(boards) > 1 else {"Board": links.board_url}), "Compare": links.compare_url}
@@ -120,7 +135,7 @@ def summary_items(
 def standing_items(
     plan: Plan, comparison: Comparison, row: ComparedModel, further: Sequence[Finding] = ()
 ) -> Iterator[Item]:
-    """Yield the items of a model's run that need all models: differences, whether it may be the best, findings.
+    """Yield the items of a model's run that need all models: differences, place, whether it may be the best, findings.
 
     The findings are on its data, and of ``further`` ones those on its own results and on all models together.
     """
@@ -129,6 +144,8 @@ def standing_items(
     yield from group_metrics(plan, comparison, row)
     if findings := [f for f in findings_on(comparison.contest, further) if f.model in (None, row.model)]:
         yield checks_datum(findings)
+    if row.rank is not None:
+        yield Tag("evalplugin.place", str(row.rank))
     if row.error is None and comparison.may_be_best:
         yield Tag(_BEST, "yes" if row.model in comparison.may_be_best else "no")
 

@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from evalplugin.base.errors import TrackingError
-from evalplugin.base.libraries import pa
 from evalplugin.base.secrets import redact
 from evalplugin.data import Interactions
-from evalplugin.execution.results import DataInfo, ModelResult, Plan, new_id
+from evalplugin.execution.results import DataInfo, FoldLists, ModelResult, Plan, new_id
 from evalplugin.metrics import MetricSpec, definitions_hash
 from evalplugin.metrics.relevance import Relevance
 from evalplugin.metrics.scores import PerUserScores
@@ -90,7 +89,7 @@ class ScoredLists:
     params: Mapping[str, object] = field(default_factory=dict)  # of the model
     data_type: str = "files"
     candidates: str | None = None  # None: not known
-    top_n: pa.Table | None = None  # user, item, rank, score
+    lists: FoldLists | None = None
     fold_means: tuple[Mapping[str, float], ...] = ()
 
     def plan(self, experiment: str) -> Plan:
@@ -126,7 +125,7 @@ class ScoredLists:
             counts={"test_users": truth.n_users, "test_interactions": len(truth)},
             units=self.scores.units,
         )
-        result = ModelResult(data, self.name, self.type, self.params, per_user=self.scores, top_n=self.top_n)
+        result = ModelResult(data, self.name, self.type, self.params, per_user=self.scores, lists=self.lists)
         return replace(result, fold_means=self.fold_means)
 
 

@@ -134,7 +134,7 @@ class MlflowTracker:
             *self.common_tags,
             *model_tags(data, model, type),
             Tag("mlflow.runColor", model_colours(plan.models, plan.baseline)[model]),
-            Tag("evalplugin.place", str(plan.position(data, model))),
+            Datum("position", str(plan.position(data, model))),
         ]
         with tracking_call(self.uri, f"start the run of {model}"):
             self.ids[key] = self.writer.start(plan.run_name(data, model), tags)

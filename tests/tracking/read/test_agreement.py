@@ -52,10 +52,9 @@ def failed(name: str) -> Any:
 
 def test_agreeing_runs_are_compared_unchanged() -> None:
     runs = [scored("a"), failed("f"), scored("b")]
-    agreed = agree(runs, intersect=False)
+    agreed = agree(runs)
     assert agreed.models == tuple(run.result for run in runs)
     assert (agreed.metrics, agreed.rules, agreed.notes) == (("ndcg@10", "rr", "coverage@10"), RULES, ())
-    assert agree(runs, intersect=True).models == agreed.models
 
 
 @pytest.mark.parametrize(
@@ -70,12 +69,11 @@ def test_agreeing_runs_are_compared_unchanged() -> None:
     ],
 )
 def test_runs_under_other_rules_are_refused(change: dict[str, Any], line: str) -> None:
-    for intersect in (False, True):
-        with pytest.raises(DataError) as refused:
-            agree([scored("a"), scored("b", **change)], intersect=intersect)
-        lines = str(refused.value).splitlines()
-        assert lines[:2] == ["these runs cannot be compared:", f"  {line}"]
-        assert lines[2].startswith("run the models, or score the lists, again under the same rules")
+    with pytest.raises(DataError) as refused:
+        agree([scored("a"), scored("b", **change)])
+    lines = str(refused.value).splitlines()
+    assert lines[:2] == ["these runs cannot be compared:", f"  {line}"]
+    assert lines[2].startswith("run the models, or score the lists, again under the same rules")
 
 
 def clustered(name: str, clusters: Sequence[str], noun: str = "visitor") -> Any:
@@ -88,7 +86,7 @@ def clustered(name: str, clusters: Sequence[str], noun: str = "visitor") -> Any:
 def test_clusters_must_be_the_same_and_lists_from_elsewhere_take_them_over() -> None:
     a, b = clustered("a", ["x", "y", "x"]), clustered("b", ["x", "y", "x"])
     lists = scored("lists", rules=replace(RULES, candidates=None))
-    for model in agree([lists, a, b], intersect=False).models:
+    for model in agree([lists, a, b]).models:
         assert model.scores is not None
         assert model.scores.units.codes is not None
         assert model.scores.units.codes.tolist() == [0, 1, 0]
@@ -100,10 +98,9 @@ def test_clusters_must_be_the_same_and_lists_from_elsewhere_take_them_over() -> 
             "clusters: 2 is in 'y' and in 'z'",
         ),
     ):
-        for intersect in (False, True):
-            with pytest.raises(DataError) as refused:
-                agree([a, other], intersect=intersect)
-            assert str(refused.value).splitlines()[1] == f"  {line}"
+        with pytest.raises(DataError) as refused:
+            agree([a, other])
+        assert str(refused.value).splitlines()[1] == f"  {line}"
 
 
 def test_users_in_common_stay_in_their_clusters() -> None:
@@ -112,7 +109,7 @@ def test_users_in_common_stay_in_their_clusters() -> None:
     clusters = clustering("visitor", np.array(list("xxz")), units.ids)
     scores = replace(b.result.scores, units=replace(units, clusters=clusters))
     b = scored("b", result=replace(b.result, scores=scores))
-    for model in agree([a, b], intersect=True).models:
+    for model in agree([a, b]).models:
         assert model.scores is not None
         common = np.isin(model.scores.users, [1, 3])
         assert np.count_nonzero(common) == 2
@@ -124,9 +121,7 @@ def test_a_metric_of_the_same_name_and_another_definition_is_another_metric() ->
     other = scored(
         "b", rules=replace(RULES, metrics_hash="hash2"), definitions={**DEFINITIONS, "rr": "changed"}
     )
-    with pytest.raises(DataError, match="definition of rr: b in a; changed in b"):
-        agree([scored("a"), other], intersect=False)
-    agreed = agree([scored("a"), other], intersect=True)
+    agreed = agree([scored("a"), other])
     assert agreed.metrics == ("ndcg@10", "coverage@10")
     scores = agreed.models[1].scores
     assert scores is not None
@@ -143,17 +138,11 @@ def test_definitions_that_were_not_logged_are_not_taken_for_the_same() -> None:
     unknown = dict.fromkeys(DEFINITIONS, "unknown, of hash2")
     other = scored("b", rules=replace(RULES, metrics_hash="hash2"), definitions=unknown)
     with pytest.raises(DataError, match="no metric in common; metrics in common: 0 of 3; left out"):
-        agree([scored("a"), other], intersect=True)
+        agree([scored("a"), other])
 
 
-def test_other_users_of_the_same_truth_are_refused_or_compared_by_those_in_common() -> None:
-    runs = [scored("a"), scored("b", users=(2, 3, 4, 5))]
-    with pytest.raises(
-        DataError,
-        match=r"users: 3 \(\w+\) in a; 4 \(\w+\) in b\ntake what they have in common with --intersect",
-    ):
-        agree(runs, intersect=False)
-    agreed = agree(runs, intersect=True)
+def test_other_users_of_the_same_truth_are_compared_by_those_in_common() -> None:
+    agreed = agree([scored("a"), scored("b", users=(2, 3, 4, 5))])
     assert [c.scores.users.tolist() for c in agreed.models if c.scores] == [[1, 2, 3], [2, 3, 4, 5]]
     contest = Contest("b1", "toy", "last_n", agreed.models, agreed.metrics, None, 0, "test")
     shared = shared_values(contest.values(contest.models, "ndcg@10"))
@@ -166,15 +155,15 @@ def test_other_users_of_the_same_truth_are_refused_or_compared_by_those_in_commo
         "users in common: 2 of 3 in a; 4 in b",
         "left out, as they are one number over all users of a run: coverage@10",
     )
-    with pytest.raises(DataError, match=r"users: 3 \(\w+\) in a; 3 \(\w+\) in b"):
-        agree([scored("a"), scored("b", users=(1, 2, 4))], intersect=False)
+    scores = agreed.models[0].scores
+    assert scores is not None
+    assert (dict(scores.at_k), dict(scores.pr_curve), agreed.models[0].fold_means) == ({}, {}, ())
 
 
 def test_ids_as_integers_and_as_text_are_refused() -> None:
     runs = [scored("a", users=(2, 10)), scored("b", users=("10", "2"))]
-    for intersect in (False, True):
-        with pytest.raises(DataError, match="ids of users: integers in a; text in b"):
-            agree(runs, intersect=intersect)
+    with pytest.raises(DataError, match="ids of users: integers in a; text in b"):
+        agree(runs)
 
 
 def given_lists(name: str, **changes: Any) -> Any:
@@ -182,15 +171,9 @@ def given_lists(name: str, **changes: Any) -> Any:
 
 
 def test_metrics_of_train_data_and_length_are_not_in_common_with_lists_from_elsewhere() -> None:
-    with pytest.raises(DataError) as refused:
-        agree([scored("a"), given_lists("mine", n=5)], intersect=False)
-    assert str(refused.value).splitlines()[1:3] == [
-        "  train data: train1 in a; none in mine",
-        "  length of the lists: 10 in a; 5 in mine",
-    ]
     with pytest.raises(DataError, match="no metric in common"):
-        agree([scored("a"), given_lists("mine", n=5)], intersect=True)
-    agreed = agree([given_lists("mine", n=15), scored("a")], intersect=True)
+        agree([scored("a"), given_lists("mine", n=5)])
+    agreed = agree([given_lists("mine", n=15), scored("a")])
     assert (agreed.metrics, agreed.rules.candidates) == (("ndcg@10",), "unseen")
     assert agreed.notes[-2:] == (
         "left out, as they depend on the train data, which differs: coverage@10",
@@ -199,9 +182,9 @@ def test_metrics_of_train_data_and_length_are_not_in_common_with_lists_from_else
     known = {"definitions": {"ndcg@10": "a"}}
     mine = given_lists("mine", n=15)
     mine.definitions = known["definitions"]
-    assert agree([scored("a", **known), mine], intersect=False).metrics == ("ndcg@10",)
+    assert agree([scored("a", **known), mine]).metrics == ("ndcg@10",)
     with pytest.raises(DataError, match="score the lists, again under the same rules"):
-        agree([scored("a"), given_lists("mine", threshold=None)], intersect=True)
+        agree([scored("a"), given_lists("mine", threshold=None)])
 
 
 def test_truth_of_the_same_content_is_the_same_test_data() -> None:
@@ -213,42 +196,15 @@ def test_truth_of_the_same_content_is_the_same_test_data() -> None:
 
     one = run("a", "test1", (1, 10, 5.0), (1, 9, 3.0), (2, 10, 5.0))
     shuffled = run("b", "test2", (2, 10, 5.0), (1, 9, 3.0), (1, 10, 5.0))
-    assert agree([one, shuffled], intersect=False).notes == ()
+    assert agree([one, shuffled]).notes == ()
     for other in ((2, 10, 4.0), (3, 10, 5.0)):
         with pytest.raises(DataError, match="test data: test1 in a; test3 in c"):
-            agree([one, run("c", "test3", (1, 10, 5.0), (1, 9, 3.0), other)], intersect=False)
+            agree([one, run("c", "test3", (1, 10, 5.0), (1, 9, 3.0), other)])
 
 
 def test_without_a_user_in_common_nothing_is_compared() -> None:
     with pytest.raises(DataError, match="the runs have no user in common"):
-        agree([scored("a"), scored("b", users=(7, 8))], intersect=True)
-
-
-def test_of_other_test_data_only_users_of_the_same_truth_are_compared() -> None:
-    def truth(*rows: tuple[int, int, float]) -> Any:
-        columns = zip(*rows, strict=True)
-        table = pa.table(dict(zip(("user", "item", "rating"), map(list, columns), strict=True)))
-        return {"truth": table}.get
-
-    one = truth((1, 10, 5.0), (1, 11, 3.0), (2, 10, 5.0), (3, 10, 4.0))
-    # User 1 has one item more, user 2 is the same, user 3 rated otherwise.
-    two = truth((1, 10, 5.0), (1, 11, 3.0), (1, 12, 1.0), (2, 10, 5.0), (3, 10, 2.0))
-    other = replace(RULES, test_digest="test2", train_digest="train2")
-    runs = [scored("a", table=one), scored("b", table=two, rules=other)]
-    with pytest.raises(
-        DataError, match="test data: test1 in a; test2 in b\n  train data: train1 in a; train2 in b"
-    ):
-        agree(runs, intersect=False)
-    agreed = agree(runs, intersect=True)
-    assert [c.scores.users.tolist() for c in agreed.models if c.scores] == [[2], [2]]
-    assert agreed.notes[:3] == (
-        "differs: test data: test1 in a; test2 in b",
-        "differs: train data: train1 in a; train2 in b",
-        "users in common with the same truth: 1 of 3 in a, b",
-    )
-    runs[1].table = truth((4, 10, 5.0))
-    with pytest.raises(DataError, match="no user in common with the same truth: 3 in a, b"):
-        agree(runs, intersect=True)
+        agree([scored("a"), scored("b", users=(7, 8))])
 
 
 def test_truths_of_several_folds_are_compared_fold_by_fold() -> None:
@@ -259,24 +215,10 @@ def test_truths_of_several_folds_are_compared_fold_by_fold() -> None:
 
     one = run("a", "test1", (1, 10, 5.0, 1), (2, 10, 5.0, 1), (1, 11, 3.0, 2))
     shuffled = run("b", "test2", (1, 11, 3.0, 2), (2, 10, 5.0, 1), (1, 10, 5.0, 1))
-    assert agree([one, shuffled], intersect=False).notes == ()
+    assert agree([one, shuffled]).notes == ()
     other = run("c", "test3", (1, 10, 5.0, 1), (2, 10, 5.0, 1), (1, 12, 3.0, 2))
     with pytest.raises(DataError, match="test data: test1 in a; test3 in c"):
-        agree([one, other], intersect=False)
-    agreed = agree([one, other], intersect=True)
-    assert [model.scores.users.tolist() for model in agreed.models if model.scores] == [[2], [2]]
-
-
-@pytest.mark.parametrize(
-    ("folds", "why"), [(1, "no data/truth.parquet to"), (5, "no data/truth.parquet of all folds")]
-)
-def test_of_other_test_data_without_a_known_truth_nothing_is_compared(folds: int, why: str) -> None:
-    other = replace(RULES, test_digest="test2")
-    runs = [scored("a", folds=folds), scored("b", folds=folds, rules=other)]
-    with pytest.raises(
-        DataError, match=f"only users whose truth is the same could be compared, but a has {why}"
-    ):
-        agree(runs, intersect=True)
+        agree([one, other])
 
 
 def test_the_runs_are_named_by_bake_off_where_there_are_several() -> None:
@@ -284,4 +226,4 @@ def test_the_runs_are_named_by_bake_off_where_there_are_several() -> None:
     with pytest.raises(
         DataError, match="length of the lists: 10 in a, b of bake-off b1; 5 in a of bake-off b2"
     ):
-        agree(runs, intersect=False)
+        agree(runs)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -25,10 +24,9 @@ pytestmark = pytest.mark.usefixtures("no_drawing")
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory, _empty_store: Path) -> SimpleNamespace:
+def store(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
     """Bake-offs that agree and that differ, each in an experiment of its own but the first two."""
     folder = tmp_path_factory.mktemp("store")
-    shutil.copy(_empty_store, folder / "mlflow.db")
     (folder / "failing.py").write_text(FAILING)
     uri = f"sqlite:///{folder / 'mlflow.db'}"
 

@@ -137,25 +137,10 @@ def test_no_secret_is_printed_logged_or_kept(said: Callable[..., tuple[int, str]
     assert "http://127.0.0.1:9/***" in config
 
 
-@pytest.mark.parametrize(
-    ("argv", "message"),
-    [
-        (
-            ["run", "secrets.yaml", "--tracking-uri", "ftp://ann:planted-in-option@h"],
-            "is not a kind of tracking store",
-        ),
-        (
-            ["run", "secrets.yaml", "--set", "models.2.params.api_key=[planted-in-option]", "--debug"],
-            "must be text",
-        ),
-        (
-            ["compare", "--tracking-uri", "postgresql+psycopg2://ann:planted-in-option@127.0.0.1:9/x"],
-            "cannot",
-        ),
-    ],
-)
-def test_no_message_and_no_traceback_shows_a_secret(said, argv, message):
-    code, printed = said(*argv)
-    assert code in (1, 2)
-    assert message in printed
+def test_a_traceback_shows_no_secret(said):
+    code, printed = said(
+        "run", "secrets.yaml", "--set", "models.2.params.api_key=[planted-in-option]", "--debug"
+    )
+    assert code == 2
+    assert "must be text" in printed
     assert leaks(printed) == []

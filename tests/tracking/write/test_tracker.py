@@ -172,6 +172,16 @@ def test_tags_are_few_and_for_people(logged: SimpleNamespace) -> None:
     )  # fmt: skip
 
 
+def test_the_place_is_that_of_the_leaderboard(logged: SimpleNamespace) -> None:
+    runs = [LoggedRun(logged.client, run) for name, run in logged.runs.items() if name != SUMMARY]
+    ranked = sorted((run for run in runs if run.tag("place")), key=lambda run: run.tag("place"))
+    means = [run.run.data.metrics["ndcg_at_10"] for run in ranked]
+    assert [run.tag("place") for run in ranked] == ["1", "2", "3"]
+    assert means == sorted(means, reverse=True)
+    assert [run.model for run in runs if run not in ranked] == ["broken"]
+    assert sorted(run.position for run in runs) == [0, 1, 2, 3]
+
+
 def test_what_is_too_long_for_a_tag_is_in_a_file(make: SimpleNamespace, uri: str) -> None:
     warnings = [f"{'long' * 250} {number}" for number in range(20)]
     result = make.model_result("knn", notes=tuple(warnings))
@@ -222,20 +232,6 @@ def test_the_experiment_is_one_of_models_and_has_the_board(logged: SimpleNamespa
     assert f"{SHARED_VIEW_TAG}evalplugin-20260101-120000-3f2a" in experiment.tags
     store = Path(logged.uri.removeprefix("sqlite:///"))
     assert experiment.artifact_location.startswith((store.parent / "mlartifacts").as_uri())
-
-
-def test_items_logged_twice_are_stored_once(make: SimpleNamespace, uri: str) -> None:
-    result = make.model_result("knn")
-    tracker = MlflowTracker.open(make.bakeoff(("knn",), baseline=None), uri)
-    run_id = start_model(make, tracker, "knn")
-    client = MlflowClient(tracking_uri=uri)
-    seen = []
-    for _ in range(2):
-        tracker.finish_model(result)
-        history = {k: len(client.get_metric_history(run_id, k)) for k in client.get_run(run_id).data.metrics}
-        seen.append((history, len(client.get_run(run_id).inputs.dataset_inputs)))
-    assert seen[0] == seen[1]
-    assert seen[0][0]["ndcg_at_10"] == 1
 
 
 def test_open_runs_are_killed_by_an_exception_in_the_context(make: SimpleNamespace, uri: str) -> None:
@@ -400,12 +396,6 @@ def test_a_server_that_is_not_there_is_one_clear_error_within_seconds(make, monk
     assert time.monotonic() - start < 30  # MLflow's own settings take minutes
     assert "s3cret" not in str(caught.value)
     assert "MLFLOW_HTTP_REQUEST_MAX_RETRIES" not in os.environ
-
-
-def test_a_store_that_is_no_database_is_one_clear_error(make: SimpleNamespace, tmp_path: Path) -> None:
-    (tmp_path / "mlflow.db").write_text("no database " * 100)
-    with pytest.raises(TrackingError, match=r"cannot reach it: .*not a database"):
-        MlflowTracker.open(make.bakeoff(), f"sqlite:///{tmp_path}/mlflow.db")
 
 
 def test_unreachable_store_is_an_error_and_ending_open_runs_raises_nothing(make, uri):

@@ -7,18 +7,26 @@ import json
 import math
 import os
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from evalplugin.comparison.comparison import compare
 from evalplugin.metrics.scores import PerUserScores, Units
+from evalplugin.report.competition import competitions_of
 from evalplugin.tracking.names import MAX_PARAM, MAX_TAG, shorten_value
 from evalplugin.tracking.write import labels
 from evalplugin.tracking.write.artifacts import model_artifacts, per_user_table, sampled_users
-from evalplugin.tracking.write.contents import difference_metrics, model_metrics, simplified, summary_metrics
+from evalplugin.tracking.write.contents import (
+    difference_metrics,
+    model_metrics,
+    simplified,
+    summary_metrics,
+    summary_name,
+)
 from evalplugin.tracking.write.items import Artifact, Datum, Metric, Tag
 from evalplugin.tracking.write.labels import dataset_inputs
 from evalplugin.tracking.write.provenance import environment_text, git_items, is_gone, process_data
@@ -241,6 +249,30 @@ def test_long_tags_are_cut_and_stay_different() -> None:
     first, second = shorten_value("x" * 9000 + "a"), shorten_value("x" * 9000 + "b")
     assert len(first) == MAX_TAG
     assert first != second
+
+
+def test_the_name_of_a_summary_run_counts_what_its_leader_leads(make: SimpleNamespace) -> None:
+    def name(*best: str, datasets: Sequence[str] = ("toy",), end: str = "") -> str:
+        results = [
+            make.model_result(
+                model + end, 0.5 if model == leader else 0.3, info=make.data_info(dataset, f"{i}")
+            )
+            for dataset in datasets
+            for i, leader in enumerate(best)
+            for model in ("knn", "svd")
+        ]
+        plan = make.bakeoff([f"knn{end}", f"svd{end}"], baseline=None)
+        return summary_name([compare(contest) for contest in competitions_of(plan, results)])
+
+    assert name("svd") == "svd is the best"
+    assert name("svd", "knn", "svd") == "svd leads 2 of 3 splits, 2 decided"
+    assert name("svd", datasets=("a", "b")) == "svd leads 2 of 2 datasets, 2 decided"
+    assert name("svd", "knn", "svd", datasets=("a", "b")) == "svd leads 4 of 6 datasets and splits, 4 decided"
+    assert name("", "") == "knn leads 2 of 2 splits, none decided"
+    long = name("svd", "svd", end=" of a very long name" * 4)
+    assert long.endswith("... leads 2 of 2 splits, 2 decided")
+    assert len(long) == 60
+    assert len(name("svd", end=" of a very long name" * 4)) == 60
 
 
 def test_the_inputs_are_the_whole_train_and_test_data(make: SimpleNamespace) -> None:
