@@ -4,8 +4,8 @@
     python docs/pictures/make.py shop tuned   # some of shop, tuned and libraries
 
 Writes to its own folder. shop: verdict.png, differences.png, groups.png, hit_rates.png, people.png and data.png of the
-page, and models.png, which is MLflow's tab Models; tuned and libraries: the head of the page of the config of this
-name, and of tuned the pictures of the study of one model.
+page, and of MLflow run.png, board.png, side_by_side.png and models.png, which is the tab Models; tuned and libraries:
+the head of the page of the config of this name, and of tuned the pictures of the study of one model.
 """
 
 from __future__ import annotations
@@ -59,6 +59,7 @@ def main() -> None:
         os.chdir(folder)
         chromium = playwright.chromium.launch(executable_path=binary, args=["--no-sandbox", "--disable-gpu"])
         page = chromium.new_page(viewport={"width": 1000, "height": 760}, device_scale_factor=1.5)
+        page.set_default_timeout(240_000)
         # MLflow opens a panel of its own on the first visit.
         page.add_init_script("localStorage['mlflow.assistant.fab.autoOpenedOnFirstLoad_v1'] = 'true'")
         for name in sys.argv[1:] or ["shop", "tuned", "libraries"]:
@@ -69,8 +70,8 @@ def main() -> None:
 def shop(page: Page) -> None:
     """Write the sections of the page of the sample shop."""
     runpy.run_path(str(ROOT / "examples" / "make_shop.py"))
-    evalplugin.compare(evalplugin.run(CONFIG)).to_html("page.html")
-    show("page.html", page)
+    outcome = evalplugin.run(CONFIG)
+    show(outcome.to_html("page.html"), page)
     page.screenshot(path=HERE / "verdict.png")
     for name, part in PICTURES.items():
         if name != "differences":
@@ -80,6 +81,27 @@ def shop(page: Page) -> None:
 
     with ui(Path("mlflow.db")) as address:
         size = page.viewport_size
+        page.set_viewport_size({"width": 1280, "height": 800})
+        links = outcome.links
+        page.goto(f"{address}/#/experiments/1/runs/{links.compared[0]}?workflowType=machine_learning")
+        page.get_by_text("evalplugin.model").first.wait_for()
+        page.wait_for_timeout(3_000)
+        page.screenshot(path=HERE / "run.png")
+        page.goto(links.board_url.replace("http://127.0.0.1:5000", address))
+        page.locator(".js-plotly-plot .scatterlayer path.js-line").first.wait_for()
+        page.wait_for_timeout(3_000)  # until the animation of charts ends
+        page.screenshot(path=HERE / "board.png", clip={"x": 0, "y": 0, "width": 1280, "height": 690})
+        page.goto(links.compare_url.replace("http://127.0.0.1:5000", address))
+        # One artifact at a time is shown for all runs.
+        page.get_by_text("per_user_ndcg_at_10.png", exact=True).first.dispatch_event("click")
+        page.wait_for_function(
+            "new Set([...document.images].filter(i => i.naturalWidth > 500).map(i => i.src)).size >= 3"
+        )
+        heading = page.get_by_text("Artifacts", exact=True).first
+        heading.evaluate("heading => heading.scrollIntoView()")
+        page.wait_for_timeout(1_000)
+        page.screenshot(path=HERE / "side_by_side.png", clip={"x": 0, "y": 0, "width": 1280, "height": 310})
+
         page.set_viewport_size({"width": 1500, "height": 380})
         page.goto(f"{address}/#/experiments/1/models?workflowType=machine_learning")
         page.get_by_text("Ready").first.wait_for()

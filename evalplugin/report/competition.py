@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import groupby
 from typing import Any
@@ -82,10 +82,14 @@ class ModelFacts:
 
     type: str = ""  # registered
     costs: Costs | None = None
-    # user, item, rank, score (and fold, from 1, when there are several)
-    top_n: pa.Table | None = field(default=None, repr=False)
+    lists: Callable[[], pa.Table] | None = field(default=None, repr=False)  # makes ``top_n``
     items: pa.Table | None = field(default=None, repr=False)  # counts by item, as of ``execution.per_item``
     tuned: Tuned | None = None  # None: its parameters are those of the config
+
+    @property
+    def top_n(self) -> pa.Table | None:
+        """The lists: user, item, rank, score (and fold, from 1, when there are several); made anew each time."""
+        return None if self.lists is None else self.lists()
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -93,6 +97,7 @@ class Competition(Contest):
     """A contest of recommenders, with what reports show beside the numbers; a table of scores is a plain contest."""
 
     rules: Rules
+    experiment: str = ""  # of the config; empty: not known
     facts: Mapping[str, ModelFacts] = field(default_factory=dict)  # by model
     histories: HistoryLengths | None = None  # None: not known
     background: Background | None = field(default=None, repr=False)
@@ -142,6 +147,7 @@ def competitions_of(plan: Plan, results: Iterable[ModelResult]) -> list[Competit
 def _competition(plan: Plan, info: DataInfo, place: DataSplit, models: Sequence[ModelResult]) -> Competition:
     return Competition(
         name=plan.id,
+        experiment=plan.experiment,
         dataset=place.dataset,
         split=place.split,
         models=tuple(
@@ -163,7 +169,12 @@ def _competition(plan: Plan, info: DataInfo, place: DataSplit, models: Sequence[
             cold_users=plan.cold_users,
             pool=info.pool,
         ),
-        facts={m.model: ModelFacts(m.type, m.costs, m.top_n, m.items, Tuned.of(m)) for m in models},
+        facts={
+            m.model: ModelFacts(
+                m.type, m.costs, None if m.lists is None else m.lists.table, m.items, Tuned.of(m)
+            )
+            for m in models
+        },
         histories=info.histories,
         background=info.background,
         findings=info.findings,

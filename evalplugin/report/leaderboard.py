@@ -21,7 +21,7 @@ COST_COLUMNS = tuple(
 )
 
 
-def leaderboard(comparison: Comparison) -> Table:
+def leaderboard(comparison: Comparison, *, intervals: bool = True) -> Table:
     """Return all models by all metrics, best first, with their costs if they are known; failed ones last.
 
     Where models have values for different users, a column has the number of their own.
@@ -34,11 +34,12 @@ def leaderboard(comparison: Comparison) -> Table:
     costs = {row.model: facts_of(contest, row.model).costs for row in comparison.models}
     with_costs = any(cost is not None for cost in costs.values())
     columns += COST_COLUMNS if with_costs else ()
+    means = mean_cell if intervals else lambda cell: mean_cell(cell)._replace(small="")
     rows = [
         (
             rank_cell(row),
             name_cell(row),
-            *(mean_cell(row.cells.get(metric)) for metric in contest.metrics),
+            *(means(row.cells.get(metric)) for metric in contest.metrics),
             *(own_cell(row.cells.get(metric)) for metric in own),
             *(cost_cells(costs[row.model]) if with_costs else ()),
         )
@@ -46,7 +47,8 @@ def leaderboard(comparison: Comparison) -> Table:
     ]
     empty = [TableCell("")] * (len(columns) - 3)
     rows += [(rank_cell(row), name_cell(row), TableCell("failed"), *empty) for row in comparison.failed]
-    return Table(str(contest.place), tuple(columns), tuple(rows), footnotes=tuple(_footnotes(comparison)))
+    footnotes = (*(small_lines(comparison) if intervals else ()), *_footnotes(comparison))
+    return Table(str(contest.place), tuple(columns), tuple(rows), footnotes=footnotes)
 
 
 def cost_cells(costs: Costs | None) -> list[TableCell]:
@@ -78,7 +80,6 @@ def _range(means: Sequence[float]) -> TableCell:
 
 def _footnotes(comparison: Comparison) -> Iterator[str]:
     contest = comparison.contest
-    yield from small_lines(comparison)
     yield from mark_lines(comparison)
     yield from counted_lines(comparison, contest.primary)
     yield from shared_lines(comparison, contest.metrics)

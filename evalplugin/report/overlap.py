@@ -9,7 +9,7 @@ from itertools import combinations
 import numpy as np
 
 from evalplugin.base.arrays import NO_ITEM, Codes, Floats, Ints
-from evalplugin.base.libraries import pa, pd
+from evalplugin.base.libraries import pa, pc, pd
 from evalplugin.base.remembering import remembered
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.data.tables import Ids
@@ -49,9 +49,14 @@ def overlaps(comparison: Comparison) -> tuple[Overlap, ...]:
     ``Comparisons.overlap`` alone.
     """
     contest = comparison.contest
-    lists = {row.model: facts_of(contest, row.model).top_n for row in comparison.scored}
-    at_hand = {model: table for model, table in lists.items() if table is not None}
-    return tuple(overlaps_of(at_hand, contest.spec(contest.primary).k))
+    k = contest.spec(contest.primary).k
+    # One whole table at a time: they are large.
+    lists = {row.model: _cut(facts_of(contest, row.model).top_n, k) for row in comparison.scored}
+    return tuple(overlaps_of({model: table for model, table in lists.items() if table is not None}, k))
+
+
+def _cut(table: pa.Table | None, k: int | None) -> pa.Table | None:
+    return table if table is None or k is None else table.filter(pc.less_equal(table["rank"], k))
 
 
 def overlaps_of(lists: Mapping[str, pa.Table], k: int | None) -> Iterator[Overlap]:

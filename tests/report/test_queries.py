@@ -24,7 +24,7 @@ from evalplugin.comparison.comparison import compare
 from evalplugin.features.gate.decide import decide
 from evalplugin.features.gate.report import decision_markdown
 from evalplugin.features.gate.schema import Gate
-from evalplugin.features.power.power import PowerTest, power_of_runs
+from evalplugin.features.power.power import PowerReport, PowerTest, solved, spreads_of
 from evalplugin.metrics import parse
 from evalplugin.metrics.scores import PerUserScores, Units
 from evalplugin.report.documents import compare_latex, compare_markdown, leaderboard_markdown
@@ -233,8 +233,9 @@ def test_the_gate_decides_on_queries(ran: SimpleNamespace, gate: dict[str, Any])
 
 def test_power_speaks_of_queries(ran: SimpleNamespace) -> None:
     [comparison] = ran.outcome.comparisons
-    report = power_of_runs(PowerTest(), [comparison.contest], gain=0.1)
-    [line] = report.sentences()
+    spreads = spreads_of(comparison.contest, comparison.contest.primary)
+    rows = tuple(solved(PowerTest(), replace(row, gain=0.1)) for row, _ in spreads)
+    [line] = PowerReport(PowerTest(), rows).sentences()
     assert "with 36 queries, a true gain of" in line
     assert "spread of queries' gains" in line
 

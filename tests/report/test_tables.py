@@ -19,7 +19,7 @@ from scipy import stats
 
 from evalplugin.comparison.compared import Cell
 from evalplugin.comparison.comparison import Comparison, compare
-from evalplugin.execution.results import ModelResult
+from evalplugin.execution.results import Costs, ModelResult
 from evalplugin.metrics.scores import PerUserScores, Units
 from evalplugin.report.competition import competitions_of
 from evalplugin.report.documents import compare_latex, compare_markdown, leaderboard_markdown
@@ -143,7 +143,7 @@ def test_groups_say_which_models_may_be_the_best_in_each(make: SimpleNamespace) 
     assert table.verdict == "first: mixed is the best. second: base and same may be the best."
     # Over both halves mixed leads, which is not so for the second one.
     assert group_sentences(comparison, "rr") == [
-        'Among users of the group "second" (half), base and same may be the best.'
+        'But in the group "second" of half, base and same may be the best.'
     ]
     frame = segment_frame([comparison], "half", ["rr"]).set_index(["group", "model"])["may_be_best"]
     assert frame["first"].to_dict() == {"mixed": True, "base": False, "same": False}
@@ -245,14 +245,18 @@ def said(comparison: Comparison, metric: str = "rr") -> str:
 def test_the_verdict_says_what_is_known_for_whom_and_at_what_cost(comparison, make):
     row = compare_frame([comparison], ["ndcg@10"]).iloc[0]
     told = verdict(comparison, "ndcg@10")
-    assert told.headline == f"svd is the best: {1 + row.relative:.1f} times the ndcg@10 of random."
-    whom, costs, then = told.details
+    assert told.headline == f"svd is the best: its ndcg@10 is {1 + row.relative:.1f} times that of random."
+    whom, costs = told.details
     assert whom == (
-        f"svd is better than random for {100 * row.better:.0f} % of users and worse for {100 * row.worse:.0f} % (95 % "
-        f"confidence, {row.users} users)."
+        f"Offline test with {row.users} users at 95 % confidence: svd does better for {100 * row.better:.0f} % of "
+        f"them, random for {100 * row.worse:.0f} %."
     )
-    assert re.fullmatch(r"Fit and lists take .* \(svd\) and .* \(random\)\.", costs)
-    assert then.startswith("Next: try svd on live traffic against random")
+    assert re.fullmatch(r"Training and all lists: svd [\d.]+ s and .* MB; random [\d.]+ s and .* MB\.", costs)
+    assert told.next_step == (
+        "Next: test svd against random on live traffic; offline scores do not show what people will do."
+    )
+    assert str(told) == " ".join([told.headline, whom, costs, told.next_step])
+    assert told.lines(is_gated=True) == [whom, costs]  # a gate says what happens next
     assert told.evidence[0] == (
         f"svd against random: +{row.difference:.4f} (+{100 * row.relative:.0f} %), 95 % interval {row.diff_low:.4f} to "
         f"{row.diff_high:.4f}; p (Holm) < 0.0001; better for {100 * row.better:.0f} % of users, worse for "
@@ -266,11 +270,13 @@ def test_the_verdict_says_what_is_known_for_whom_and_at_what_cost(comparison, ma
         return compared(make, *models, baseline=baseline)
 
     best, poor = make.model_result("best", 0.5), make.model_result("poor", 0.1)
-    assert said(against("best", best, poor)).startswith(
-        "No model beats best. The best of the others, poor, is at −"
+    told = verdict(against("best", best, poor), "rr")
+    assert re.fullmatch(
+        r"No model beats best: the rr of the next best, poor, is \d\d % lower\.", told.headline
     )
     assert re.match(
-        r"best is the best: \d\.\d times the rr of poor\. At 95 % ", said(against(None, best, poor))
+        r"best is the best: its rr is \d\.\d times that of poor\. Offline test with 197 users at 95 % confidence\.",
+        said(against(None, best, poor)),
     )
     scores = best.per_user
     nudged = scores.values.copy()
@@ -280,7 +286,8 @@ def test_the_verdict_says_what_is_known_for_whom_and_at_what_cost(comparison, ma
     told = verdict(against("best", best, close), "rr")
     # How many more users would tell them is noise, and no part of a verdict.
     assert re.fullmatch(
-        r"No model is shown to beat best: close leads by \+0\.0 % rr, which may be chance\.", told.headline
+        r"No model is shown to beat best: the rr of close is 0\.0 % higher, which may be chance with 197 users\.",
+        told.headline,
     )
     (detail,) = to_tell_apart(against("best", best, close).best["rr"], Units(np.empty(0)))
     assert detail.startswith(
@@ -295,7 +302,7 @@ def test_the_verdict_says_what_is_known_for_whom_and_at_what_cost(comparison, ma
         "No model is shown to beat close. best may be as good."
     )
     assert said(against(None, best, close)).startswith(
-        "Which of close and best is the best by rr is not decided."
+        "This test cannot tell which of close and best is the best by rr."
     )
     assert said(against(None, best)) == "best is the only model with a value of rr."
     assert said(against(None, make.failed_result("f"))) == "No model has a value of rr."
@@ -306,13 +313,14 @@ def test_the_verdict_says_what_is_known_for_whom_and_at_what_cost(comparison, ma
     [
         (
             {"ease": 0.5, "als": 0.5},
-            "ease and als beat popularity: +67 % and +67 % rr. Which of the two is better is",
+            "ease and als beat popularity: +67 % and +67 % rr. This test cannot tell which of them is better.",
         ),
         (
             {"ease": 0.5, "als": 0.5, "bpr": 0.5},
-            "ease, als and bpr beat popularity: +67 %, +67 % and +67 % rr. Which",
+            "ease, als and bpr beat popularity: +67 %, +67 % and +67 % rr. This test cannot tell which of them is",
         ),
         ({"ease": 0.3}, "No model is shown to beat popularity. ease may be as good."),
+        ({"ease": 0.32}, "ease is the best: its rr is 6.7 % higher than that of popularity."),
     ],
 )
 def test_several_models_that_beat_the_baseline_are_named_first(make, means, headline):
@@ -320,6 +328,88 @@ def test_several_models_that_beat_the_baseline_are_named_first(make, means, head
     values = {name: np.full_like(base.values, mean) for name, mean in ({"popularity": 0.3} | means).items()}
     models = [make.model_result(n, scores=replace(base, values=v)) for n, v in values.items()]
     assert said(compared(make, *models, baseline="popularity")).startswith(headline)
+
+
+def near(
+    make: SimpleNamespace,
+    means: dict[str, float],
+    *,
+    seconds: float = 4.0,
+    noise: dict[str, float] | None = None,
+    **changes: Any,
+) -> Comparison:
+    """Return the comparison of models with these means and some noise, each twice as fast as the one before it."""
+    rng = np.random.default_rng(1)
+    base, models = rng.uniform(0.1, 0.3, 200), []
+    for name, mean in means.items():
+        values = base + rng.normal(0, (noise or {}).get(name, 0.05), 200)
+        values += mean - values.mean()
+        scores = PerUserScores(Units(USERS), values[:, None], ("ndcg@10",))
+        models.append(make.model_result(name, scores=scores, costs=Costs(seconds, peak_memory_mb=40.0)))
+        seconds /= 2
+    return compared(make, *models, **changes)
+
+
+@pytest.mark.parametrize(
+    ("means", "changes", "costs", "next_step"),
+    [
+        (
+            {"als": 0.5, "base": 0.2},
+            {"baseline": "base"},
+            "Training and all lists: als 4 s and 40 MB; base 2 s and 40 MB.",
+            "Next: test als against base on live traffic; offline scores do not show what people will do.",
+        ),
+        (
+            {"als": 0.5, "knn": 0.2},
+            {"baseline": None},
+            "Training and all lists: als 4 s and 40 MB; knn 2 s and 40 MB.",
+            "Next: test als against knn on live traffic; offline scores do not show what people will do.",
+        ),
+        (
+            {"als": 0.501, "knn": 0.5, "base": 0.2},
+            {"baseline": "base"},
+            "Training and all lists: als 4 s and 40 MB; knn 2 s and 40 MB; base 1 s and 40 MB.",
+            "Next: test the fastest of them, knn, on live traffic, or repeat this with more users; with 800, a gap "
+            "half as large would show.",
+        ),
+        (
+            {"als": 0.501, "knn": 0.5, "base": 0.2},
+            {"baseline": "base", "seconds": math.nan},
+            None,
+            "Next: repeat this with more users; with 800, a gap half as large would show.",
+        ),
+        (
+            {"als": 0.2, "base": 0.5},
+            {"baseline": "base"},
+            "Training and all lists: base 2 s and 40 MB; als 4 s and 40 MB.",
+            "Next: tune the models.",
+        ),
+        (
+            {"als": 0.201, "base": 0.2},
+            {"baseline": "base"},
+            "Training and all lists: als 4 s and 40 MB; base 2 s and 40 MB.",
+            "Next: repeat this with more users; with 200, only a gap of 0.015 ndcg@10 or more would show.",
+        ),
+    ],
+)
+def test_the_verdict_says_what_models_cost_and_what_to_do_next(make, means, changes, costs, next_step):
+    told = verdict(near(make, means, **changes))
+    assert told.details[1:] == (() if costs is None else (costs,))
+    assert told.next_step == next_step
+
+
+def test_the_gap_that_would_show_is_that_of_the_model_in_the_headline(make: SimpleNamespace) -> None:
+    means, noise = {"als": 0.21, "knn": 0.2, "base": 0.2}, {"als": 0.3, "knn": 1e-4, "base": 0.0}
+    told = verdict(near(make, means, noise=noise, baseline="base"))
+    assert told.headline.startswith("No model is shown to beat base: the ndcg@10 of als is 5.0 % higher, ")
+    assert "with 200, only a gap of 0.054 ndcg@10 or more would show." in told.next_step
+
+
+def test_a_model_that_is_not_shown_to_beat_the_baseline_is_not_the_one_to_test(make: SimpleNamespace) -> None:
+    means = {"als": 0.501, "knn": 0.5, "weak": 0.49, "base": 0.2}
+    told = verdict(near(make, means, noise={"weak": 4.0}, baseline="base"))
+    assert told.headline.endswith(" This test cannot tell which of them is better. weak may be as good.")
+    assert told.next_step.startswith("Next: test the fastest of them, knn, on live traffic, ")
 
 
 COLD = USERS < 150
@@ -339,8 +429,8 @@ def test_the_verdict_says_that_users_without_history_decide_who_leads(make: Simp
     told = verdict(led_by_the_cold(make))
     assert told.headline.startswith("popularity is the best: ")
     assert told.details[0].endswith(
-        "But 150 of these 200 users (75 %) have no history. Among the 50 with history, knn is the best. Among users of "
-        'the group "1-5" (activity), knn is the best.'
+        "But 150 of these 200 users (75 %) have no history. Among the 50 with history, knn is the best. But in the "
+        'group "1-5" of activity, knn is the best.'
     )
     # Where the same model leads among the others, nothing depends on them.
     few = replace(ACTIVITY, group=(USERS >= 10).astype(np.int32))

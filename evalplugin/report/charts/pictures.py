@@ -87,14 +87,12 @@ _TITLE = {
 }
 
 
-def stacked(
-    specs: Sequence[dict[str, Any]], kind: str = "vconcat", title: str = "", subtitle: str = ""
-) -> dict[str, Any]:
-    """Return specifications as one, below or, with ``hconcat``, beside each other."""
+def stacked(specs: Sequence[dict[str, Any]], title: str = "", subtitle: str = "") -> dict[str, Any]:
+    """Return specifications as one, below each other."""
     panels = [{key: value for key, value in spec.items() if key not in _ONLY_AT_THE_TOP} for spec in specs]
     top = {key: specs[0][key] for key in _ONLY_AT_THE_TOP}
     heading = {"text": title, "subtitle": subtitle, "offset": 20}
-    return {**top, "padding": 10, "spacing": 30, "title": heading, kind: panels}
+    return {**top, "padding": 10, "spacing": 30, "title": heading, "vconcat": panels}
 
 
 def picture_of_run(chart: Chart, *, title: str, colour: str, subtitle: Sequence[str]) -> bytes:

@@ -405,7 +405,7 @@ def _config() -> dict[str, Any]:
             "titleFontWeight": "normal",
             "titlePadding": 8,
         },
-        "axisX": {"titleAnchor": "start", "labelPadding": 10},
+        "axisX": {"titleAnchor": "start", "labelPadding": 10, "labelSeparation": 8},
         "axisY": {"titleAnchor": "end"},
         "axisQuantitative": {"labelFlush": False},
         "text": {"fontSize": 12, "baseline": "middle"},

@@ -27,7 +27,7 @@ from evalplugin.report.page.examples import MAX_TRUTH
 from evalplugin.report.sections import Section
 from evalplugin.report.sentences.fits import costs_line
 from evalplugin.report.sentences.groups import groups_line
-from evalplugin.report.sentences.lists import hit_rates_sentences
+from evalplugin.report.sentences.lists import hit_rates_sentences, overlap_line
 from evalplugin.report.sentences.reading import reading_lines, sample_sentence
 from evalplugin.report.sentences.verdict import verdict
 from evalplugin.report.table import Column, Table, TableCell
@@ -62,7 +62,7 @@ def comparison_page(comparisons: Sequence[Comparison], sections: Sequence[Sectio
         if s.table is not None
     ]
     page: str = _template().render(
-        title=str(first.contest.place) if len(comparisons) == 1 else first.contest.name,
+        title=_title(comparisons),
         contests=[_contest(comparison, sections) for comparison in comparisons],
         across=across,
         css=_trusted([*_theme(comparisons), _source("page.css")]),
@@ -72,6 +72,15 @@ def comparison_page(comparisons: Sequence[Comparison], sections: Sequence[Sectio
         footer=f"{first.contest.name} · seed {first.contest.seed} · evalplugin {__version__}",
     )
     return page
+
+
+def _title(comparisons: Sequence[Comparison]) -> str:
+    """Return the experiment, and dataset and split if there is one of each; without any the name of the bake-off."""
+    contest = comparisons[0].contest
+    competition = competition_of(contest)
+    experiment = "" if competition is None else competition.experiment
+    place = str(contest.place) if len(comparisons) == 1 else ""
+    return ": ".join(filter(None, (experiment, place))) or contest.name
 
 
 def _contest(comparison: Comparison, sections: Sequence[Section]) -> dict[str, Any]:
@@ -99,7 +108,11 @@ def _contest(comparison: Comparison, sections: Sequence[Section]) -> dict[str, A
         "group_statistics": {metric: _group_statistics(comparison, metric) for metric in contest.metrics},
         "overlap": overlap_table(comparison),
         "hit_rates": hit_rates_sentences(comparison),
-        "lines": {"groups": groups_line(comparison), "costs": costs_line(comparison)},
+        "lines": {
+            "groups": groups_line(comparison),
+            "costs": costs_line(comparison),
+            "overlap": overlap_line(comparison),
+        },
         "reading": list(reading_lines(comparison, data["examples"], truth=MAX_TRUTH)),
         "sample": sample_sentence(comparison, data["examples"]),
         "data": data,

@@ -15,7 +15,7 @@ from evalplugin.comparison.comparison import Comparison
 from evalplugin.data.background import FOLD, HISTORY
 from evalplugin.data.queries import positions_of, session_ids
 from evalplugin.metrics.relevance import Relevance
-from evalplugin.report.competition import competition_of, facts_of
+from evalplugin.report.competition import ModelFacts, competition_of, facts_of
 
 MAX_USERS = 1000
 MAX_ROWS = 120_000  # rows of lists, truth and history together: about 2 MB
@@ -63,8 +63,7 @@ def examples(comparison: Comparison) -> dict[str, Any] | None:
     depth = {pair: int(np.cumprod(is_chosen[users.worst]).sum()) for pair, users in losses.items()}
     users = all_users[chosen]
     items = _Items({} if background is None else background.titles)
-    tables = [facts_of(contest, row.model).top_n for row in rows]
-    lists = [None if table is None else _rows_of(table, users) for table in tables]
+    lists = [_lists_of(facts_of(contest, row.model), users) for row in rows]
     sample: dict[str, Any] = {
         "metric": metric,
         "k": k,
@@ -145,6 +144,11 @@ class _Items:
             title = self.titles.get(item)
             self.shown.append([str(item)] if title is None else [str(item), str(title)])
         return self.codes[item]
+
+
+def _lists_of(facts: ModelFacts, users: npt.NDArray[np.generic]) -> pd.DataFrame | None:
+    table = facts.top_n
+    return None if table is None else _rows_of(table, users)
 
 
 def _rows_of(table: pa.Table, users: npt.NDArray[np.generic]) -> pd.DataFrame:

@@ -3,7 +3,7 @@
 const CHARTS = JSON.parse(document.getElementById("charts").textContent);
 // By an interpreter: no text is run as code.
 const EMBED = { mode: "vega-lite", renderer: "svg", actions: false, ast: true };
-const NAMES = 0.4; // most of a figure's width that names of models or groups may take
+const NAMES = 0.5; // most of a figure's width that names of models or groups may take
 const ROW = 26; // pixels of one model or group
 const PEN = document.createElement("canvas").getContext("2d");
 const FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif";
@@ -376,8 +376,12 @@ function withLabels(points, { left, right, low, high }, log, width, labelled) {
 function groupFigures(contest, metric) {
   const { models, segments, baseline, units } = contest.data;
   const held = segments.filter((segment) => metric.name in segment.metrics);
+  const counted = (segment, i) => `${segment.labels[i]} (${segment.users[i].toLocaleString("en")})`;
+  const labels = held.flatMap((segment) => segment.labels.map((_, i) => counted(segment, i)));
+  // The table below has the counts too.
+  const fits = widest(labels, NAME_FONT) <= Math.min(260, NAMES * (contest.find('figure[data-chart="groups"] .plot')?.clientWidth ?? 0));
   const groups = held.flatMap((segment, s) => segment.labels.map((label, i) => ({
-    key: `g${s}.${i}|${label} (${segment.users[i].toLocaleString("en")})`, name: `${segment.name}: ${label}`,
+    key: `g${s}.${i}|${fits ? counted(segment, i) : label}`, name: `${segment.name}: ${label}`,
     users: segment.users[i], cells: segment.metrics[metric.name][i] })));
   const axis = held.flatMap((segment, s) => [`h${s}|${segment.name}`, ...groups.filter(({ key }) => key.startsWith(`g${s}.`)).map(({ key }) => key)]);
   if (segments.length) contest.find(".matrix").replaceChildren(...matrix(contest, metric, groups));
@@ -388,6 +392,7 @@ function groupFigures(contest, metric) {
   const focus = models[contest.focus];
   const isFocus = ({ model }) => model === focus;
   const cells = ({ group, model }, ...more) => ({ cells: [group.name, nameCell(model), ...more] });
+  contest.find('figure[data-chart="groups"] .note')?.replaceChildren("of ", ...shown.flatMap((i) => [swatch(models[i]), `${models[i].name} `]));
   return [
     {
       kind: "groups", why: metric.perUser ? `No groups hold ${units} of this metric.` : `${metric.name} is one number a model.`,

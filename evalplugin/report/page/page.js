@@ -106,15 +106,17 @@ function sortable(made) {
     }));
 }
 
-/** Mark what can be scrolled sideways to the left or right, for its style, and say so below it. */
+/** Mark what can be scrolled sideways to the left or right, for its style, and say below it what can be scrolled. */
 function cueScrolling(scroll) {
   const update = () => {
     const hidden = scroll.scrollWidth - scroll.clientWidth;
     scroll.classList.toggle("more-left", scroll.scrollLeft > 1);
     scroll.classList.toggle("more-right", hidden - scroll.scrollLeft > 1);
-    hint.hidden = hidden <= 1;
+    const below = scroll.scrollHeight - scroll.clientHeight > 1;
+    hint.hidden = hidden <= 1 && !below;
+    hint.textContent = [hidden > 1 && "More columns: scroll sideways →", below && "More rows: scroll down ↓"].filter(Boolean).join(" · ");
   };
-  const hint = el("p", { class: "more-hint", hidden: true }, "More columns: scroll sideways →");
+  const hint = el("p", { class: "more-hint", hidden: true });
   scroll.after(hint);
   scroll.addEventListener("scroll", update, { passive: true });
   const observer = new ResizeObserver(update);
@@ -160,6 +162,7 @@ function start() {
     const closed = [...document.querySelectorAll("section.contest:not([hidden]) details:not([open])")];
     closed.forEach((details) => { details.open = true; });
     opened.push(...closed);
+    contests.forEach((contest, i) => { if (!sections[i].hidden) contest?.draw(); }); // the event of opening comes too late
   });
   window.addEventListener("afterprint", () => opened.splice(0).forEach((details) => { details.open = false; }));
   return show(0);

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from evalplugin.base.numbers import number, percent, seconds, share, signed
+from evalplugin.base.numbers import UNDEFINED, memory, number, percent, share, signed
+from evalplugin.base.units import spoken_time
 from evalplugin.comparison.compared import ComparedModel
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.report.competition import facts_of
 
-_TAKE = "fit and lists take {least} ({cheapest}) to {most} ({dearest})"
+_COSTS = "Training and all lists: {costs}."
+_COST = "{model} {time} and {memory}"
+_COST_TIME = "{model} {time}"
+_COST_RANGE = "training and all lists: {least} ({cheapest}) to {most} ({dearest})"
 _TUNED = (
     "Tuned by {metric} within the train data, {split}; budget: {budget}. Optimism, validation against test: "
     "{models}."
@@ -35,20 +39,31 @@ _FOLDS_COLUMN = (
 _FAILED = "{model} failed: {error}"
 
 
-def costs_line(comparison: Comparison) -> str:
-    """Return the cheapest and the dearest model by the seconds of fit and lists; nothing where they are not known."""
+def seconds_taken(comparison: Comparison) -> dict[str, float]:
+    """Return the seconds of fit and lists of each model of which they are known."""
     known = {row.model: facts_of(comparison.contest, row.model).costs for row in comparison.scored}
-    taken = {
+    return {
         model: total
         for model, costs in known.items()
         if costs is not None and math.isfinite(total := costs.fit_seconds + costs.recommend_seconds)
     }
+
+
+def costs_of(comparison: Comparison, models: Iterable[str]) -> str:
+    """Return the time and memory of fit and lists of some models; empty where they are not known."""
+    taken = seconds_taken(comparison)
+    costs = [_cost(comparison, model, taken[model]) for model in models if model in taken]
+    return _COSTS.format(costs="; ".join(costs)) if costs else ""
+
+
+def costs_line(comparison: Comparison) -> str:
+    """Return the cheapest and the dearest model by the seconds of fit and lists; nothing where they are not known."""
+    taken = seconds_taken(comparison)
     if len(taken) < 2:
         return ""
     cheapest, dearest = min(taken, key=taken.__getitem__), max(taken, key=taken.__getitem__)
-    return _TAKE.format(
-        cheapest=cheapest, least=seconds(taken[cheapest]), dearest=dearest, most=seconds(taken[dearest])
-    )
+    least, most = spoken_time(taken[cheapest]), spoken_time(taken[dearest])
+    return _COST_RANGE.format(cheapest=cheapest, least=least, dearest=dearest, most=most)
 
 
 def fit_lines(comparison: Comparison, *, has_folds: bool = False) -> Iterator[str]:
@@ -112,3 +127,10 @@ def _spread(row: ComparedModel, metric: str) -> str:
     if not math.isfinite(cell.seed_share):
         return spread
     return f"{spread}, {share(cell.seed_share)} of the variance of its mean"
+
+
+def _cost(comparison: Comparison, model: str, seconds: float) -> str:
+    costs = facts_of(comparison.contest, model).costs
+    shown = memory(None if costs is None else costs.peak_memory_mb)
+    template = _COST_TIME if shown == UNDEFINED else _COST
+    return template.format(model=model, time=spoken_time(seconds), memory=shown)

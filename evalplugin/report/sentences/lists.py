@@ -65,6 +65,14 @@ def overlap_sentence(comparison: Comparison) -> str:
     return " ".join(template.format(pair=_named(pair), metric=metric) for template, pair in sentences)
 
 
+def overlap_line(comparison: Comparison) -> str:
+    """Return which two models list most alike, in one sentence."""
+    pairs = overlaps(comparison)
+    if len(pairs) < 2:
+        return overlap_sentence(comparison)
+    return _MOST.format(pair=_named(max(pairs, key=lambda pair: pair.rbo)))
+
+
 def overlap_lines(comparison: Comparison) -> Iterator[str]:
     """Yield lines on the lists that were compared and on the models without any."""
     if not (pairs := overlaps(comparison)):

@@ -9,7 +9,7 @@ from evalplugin.comparison.comparison import Comparison
 from evalplugin.data.background import HISTORY
 from evalplugin.report.competition import AS_LISTED, Rules, competition_of
 from evalplugin.report.sentences.statistics import statistics_lines
-from evalplugin.report.words import one_by_one, whom
+from evalplugin.report.words import one_by_one
 
 _RULES = (
     "Lists of {n} items, candidates: {candidates}; relevant are held-out items {relevant}. Test data {test}, metrics "
@@ -23,10 +23,7 @@ _UNDEFINED = (
 )
 _UNDEFINED_SCORE = "A {units.noun} without a score has no value, which is left out of means, not set to 0."
 _BH = "BH is Benjamini and Hochberg's correction."
-_SAMPLE = (
-    "{shown} of {all} {units.nouns} are on this page: those on {whom} one model loses most to another by {metric}, "
-    "from every two models, largest first."
-)
+_SAMPLE = "{shown} of {all} {units.nouns}: where one model loses most to another by {metric}."
 _CUT = "Lists are cut at {k}, the truth at the {truth} best rated items, the history at the {history} latest."
 _FIRST_FOLD = "Lists and truth are of the first fold, values are averaged over folds."
 
@@ -65,8 +62,7 @@ def sample_sentence(comparison: Comparison, examples: Mapping[str, Any] | None) 
         return ""
     units = comparison.contest.units
     shown, every = f"{len(examples['users']):,}", f"{examples['of']:,}"
-    who = whom(units.noun)
-    return _SAMPLE.format(shown=shown, all=every, units=units, whom=who, metric=examples["metric"])
+    return _SAMPLE.format(shown=shown, all=every, units=units, metric=examples["metric"])
 
 
 def _rules(rules: Rules) -> str:

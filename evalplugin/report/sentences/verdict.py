@@ -8,13 +8,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from evalplugin.base.numbers import (
-    UNDEFINED,
-    memory,
     number,
     p_equals,
     percent,
     relative,
-    seconds,
+    rounded,
     share,
     signed,
 )
@@ -24,59 +22,59 @@ from evalplugin.comparison.compared import Pair
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.statistics.permutation import RELIABLE_FROM
 from evalplugin.metrics.scores import Units
-from evalplugin.report.competition import facts_of
+from evalplugin.report.sentences.fits import costs_of, seconds_taken
 from evalplugin.report.sentences.units import ranking_basis
 
 # Headlines: what is known, in the terms of a decision.
 _ONLY = "{leader} is the only model with a value of {metric}."
-_BEST = "{leader} is the best by {metric}."
-_BEST_OVER = "{leader} is the best: {gain}."
-_BEAT = "{models} beat {baseline}: {gains}. Which of the {count} is better is not decided."
-_BEATS = "{model} beats {baseline}: {gains}. Whether {others} is as good is not decided."
-_BEATS_MORE = "{model} beats {baseline}: {gains}. Whether {others} are as good is not decided."
-_BEAT_SOME = "{models} beat {baseline}: {gains}. Whether {others} is as good is not decided."
-_BEAT_SOME_MORE = "{models} beat {baseline}: {gains}. Whether {others} are as good is not decided."
-_NONE_SHOWN = "No model is shown to beat {baseline}: {leader} leads by {gain}, which may be chance."
-_NONE_BEATS = "No model beats {baseline}. The best of the others, {second}, is at {gain}."
-_BASELINE_LEADS = "No model is shown to beat {baseline}. {others} may be as good."
-_NOT_DECIDED = "Which of {models} is the best by {metric} is not decided."
+_BEST_OVER = "{model} is the best: its {metric} is {gap} than that of {against}{lower_is_better}."
+_BEST_TIMES = "{model} is the best: its {metric} is {times} times that of {against}."
+_BEATS = "{models} beats {against}: {gains}{lower_is_better}."
+_BEAT = "{models} beat {against}: {gains}{lower_is_better}. This test cannot tell which of them is better."
+_AS_GOOD = "{others} may be as good."
+_NONE_BEATS = "No model beats {against}: the {metric} of the next best, {model}, is {gap}{lower_is_better}."
+_NONE_SHOWN = (
+    "No model is shown to beat {against}: the {metric} of {model} is {gap}{lower_is_better}, which may be chance with "
+    "{users}."
+)
+_BASELINE_LEADS = "No model is shown to beat {model}. {others} may be as good."
+_WHICH = "This test cannot tell which of {models} is the best by {metric}."
 _NO_VALUE = "No model has a value of {metric}."
 _NOT_RANKED = "No {units.noun} has values of all models: none is ranked by {metric}."
 _NO_DIRECTION = "Neither high nor low is better by {metric}: no model wins by it."
 _ONE_NUMBER = "{leader} has the best {metric}, {mean}: one number, without a test."
-_COUNTS = {2: "two", 3: "three", 4: "four"}
 
-# By how much models differ from another one, which is named with it or was before.
-_AMOUNTS = "{amounts} {metric}"
-_OVER = "{amounts} {metric} over {against}"
-_AGAINST_LOWER = "{amounts} {metric} against {against}"  # where lower values are better
-_TIMES = "{times} times the {metric} of {against}"
-_TIMES_ITS = "{times} times its {metric}"
+# By how much models differ from another one.
+_HIGHER = "{amount} higher"
+_LOWER = "{amount} lower"
+_LOWER_IS_BETTER = " (lower is better)"
+_GAINS = "{amounts} {metric}"
+_GAINS_TIMES = "{times} times its {metric}"
 _LARGE_RATIO = 3.0  # above it a factor is read more easily than percent
 _MOST_TIMES = 20.0  # a baseline near zero: a ratio to it says nothing
 
-# At most three lines of detail: for whom, at what cost, and what to do next.
-_FOR_WHOM = (
-    "{model} is better than {against} for {better} of {units.nouns} and worse for {worse} ({level} confidence, {users} "
-    "{units.nouns})."
+# At most three lines: for whom, at what cost, and what to do next.
+_TEST = "Offline test with {users} at {level} confidence."
+_TEST_FOR_WHOM = (
+    "Offline test with {users} at {level} confidence: {model} does better for {better} of them, {against} for "
+    "{worse}."
 )
-_OVER_USERS = "At {level} confidence, over {users} {units.nouns}."
-_COSTS = "Fit and lists take {costs}."
-_COST = "{seconds} and {memory} ({model})"
-_COST_TIME = "{seconds} ({model})"
 _NEXT_DECIDED = (
-    "Next: try {leader} on live traffic against {against}; offline scores do not show what people will do."
+    "Next: test {leader} against {against} on live traffic; offline scores do not show what people will do."
 )
-_NEXT_UNDECIDED = (
-    "Next: take the cheaper of them, or test on more {units.nouns}: four times as many show half the "
-    "difference."
+_NEXT_FASTEST = (
+    "Next: test the fastest of them, {fastest}, on live traffic, or repeat this with more {units.nouns}; with {more}, "
+    "a gap half as large would show."
 )
+_NEXT_MORE = "Next: repeat this with more {units.nouns}; with {more}, a gap half as large would show."
 _NEXT_SEEDS = (
     "Next: fit with more seeds: as far as is measured, more {units.nouns} alone would not tell {leader} from "
     "{rival}."
 )
+_NEXT_TUNE = "Next: tune the models."
 _NEXT_NONE = (
-    "Next: tune the models, or test on more {units.nouns}: these show a difference of {least} or more."
+    "Next: repeat this with more {units.nouns}; with {users}, only a gap of {least} {metric} or more would "
+    "show."
 )
 
 # What the headline rests on.
@@ -119,9 +117,9 @@ _FEW_WITH = (
 )
 
 # Groups of users.
-_BEST_IN_GROUP = 'Among {units.nouns} of the group "{label}" ({segment}), {leader} is the best.'
-_MAY_BE_BEST_IN_GROUP = 'Among {units.nouns} of the group "{label}" ({segment}), {models} may be the best.'
-_MORE_GROUPS = "{leader} is shown not to be the best in {groups} more."
+_BEST_IN_GROUP = 'But in the group "{label}" of {segment}, {leader} is the best.'
+_MAY_BE_BEST_IN_GROUP = 'But in the group "{label}" of {segment}, {models} may be the best.'
+_MORE_GROUPS = "Nor is {leader} the best in {groups} more."
 _GROUP_BEST = "{label}: {leader} is the best."
 _GROUP_MAY_BE_BEST = "{label}: {models} may be the best."
 _FROM_TRUTH = (
@@ -149,11 +147,16 @@ class Verdict:
     label: str
     name: str  # in a few words, as a run is named
     headline: str  # a sentence or two
-    details: tuple[str, ...] = ()  # at most three lines: for whom, at what cost, what to do next
+    details: tuple[str, ...] = ()  # at most two lines: for whom, at what cost
+    next_step: str = ""  # a sentence
     evidence: tuple[str, ...] = ()  # sentences of statistics
 
     def __str__(self) -> str:
-        return " ".join([self.headline, *self.details])
+        return " ".join([self.headline, *self.lines()])
+
+    def lines(self, *, is_gated: bool = False) -> list[str]:
+        """Return what is said below the headline; of a next step nothing where a gate says what happens next."""
+        return [line for line in (*self.details, "" if is_gated else self.next_step) if line]
 
 
 def verdict(comparison: Comparison, metric: str | None = None) -> Verdict:
@@ -166,128 +169,137 @@ def verdict(comparison: Comparison, metric: str | None = None) -> Verdict:
     if len(best.compared) == 1:
         headline = _ONLY.format(leader=best.leader, metric=metric)
         return Verdict("none", "One model", f"{best.leader} alone", headline, evidence=evidence)
-    headline, details = _headline(comparison, best), tuple(_details(comparison, best))
+    said = (
+        _headline(comparison, best),
+        tuple(_details(comparison, best)),
+        _next_step(comparison, best),
+        evidence,
+    )
     if len(best.models) == 1:
-        return Verdict("one", "Decided", f"{best.leader} is the best", headline, details, evidence)
-    return Verdict("several", "Not decided", f"{best.leader} leads, not decided", headline, details, evidence)
+        return Verdict("one", "Decided", f"{best.leader} is the best", *said)
+    return Verdict("several", "Not decided", f"{best.leader} may be the best", *said)
 
 
 def _headline(comparison: Comparison, best: BestModels) -> str:
     """Return what is known: the models that beat the baseline and by how much, and which of them is the best."""
-    metric, baseline, leader = best.metric, comparison.contest.baseline, best.leader
-    if baseline is None or baseline not in best.compared:
-        if len(best.models) == 1:
-            return _BEST_OVER.format(leader=leader, gain=_gain(comparison, metric, leader, best.compared[1]))
-        return _NOT_DECIDED.format(models=_named(best.models), metric=metric)
-    others = [model for model in best.compared if model != baseline]
-    if leader == baseline:
-        if len(best.models) == 1:
-            gain = _change(comparison, metric, others[:1], baseline, amounts=_AMOUNTS, times=_AMOUNTS)
-            return _NONE_BEATS.format(baseline=baseline, second=others[0], gain=gain)
-        return _BASELINE_LEADS.format(
-            baseline=baseline, others=_named([m for m in best.models if m != baseline])
-        )
-    beat = [
-        m
-        for m in best.models
-        if (pair := comparison.pair(metric, m, baseline)) is not None and pair.mark == "+"
-    ]
+    metric, baseline, against = best.metric, _baseline(comparison, best), _against(comparison, best)
+    if best.models == (baseline,):
+        return _NONE_BEATS.format(**_gap(comparison, metric, against, best.leader))
+    gap = _gap(comparison, metric, best.leader, against)
     if len(best.models) == 1:
-        gain = _gain(comparison, metric, leader, baseline)
-        return (_BEST_OVER if beat else _BEST).format(leader=leader, gain=gain, metric=metric)
+        return (_BEST_TIMES if gap["times"] else _BEST_OVER).format(**gap)
+    if baseline is None:
+        return _WHICH.format(models=_named(best.models), metric=metric)
+    if best.leader == baseline:
+        return _BASELINE_LEADS.format(others=_named(best.models[1:]), **gap)
+    beat = [model for model in best.models if _beats_baseline(comparison, metric, model)]
     if not beat:
-        gain = _change(comparison, metric, [leader], baseline, amounts=_AMOUNTS, times=_AMOUNTS)
-        return _NONE_SHOWN.format(baseline=baseline, leader=leader, gain=gain)
-    rest = [model for model in best.models if model not in beat]
-    named = beat if len(beat) <= _MOST_NAMED else beat[: _MOST_NAMED - 1]
-    values = {
-        "model": beat[0],
+        return _NONE_SHOWN.format(users=count_text(best.users, comparison.contest.units.noun), **gap)
+    others = [model for model in best.models if model not in (*beat, baseline)]
+    values = gap | {
         "models": _named(beat),
-        "baseline": baseline,
-        "others": _named(rest),
-        "gains": _change(comparison, metric, named, baseline, amounts=_AMOUNTS, times=_TIMES_ITS),
-        "count": _COUNTS.get(len(beat), str(len(beat))),
+        "gains": _gains(comparison, metric, beat, baseline),
+        "others": _named(others),
     }
-    if not rest:
-        return _BEAT.format(**values)
-    if len(beat) == 1:
-        return (_BEATS if len(rest) == 1 else _BEATS_MORE).format(**values)
-    return (_BEAT_SOME if len(rest) == 1 else _BEAT_SOME_MORE).format(**values)
+    templates = [_BEATS if len(beat) == 1 else _BEAT, *([_AS_GOOD] if others else [])]
+    return " ".join(template.format(**values) for template in templates)
 
 
-def _gain(comparison: Comparison, metric: str, model: str, against: str) -> str:
-    """Return by how much one model is better than another one, which is named."""
-    amounts = _OVER if comparison.contest.spec(metric).direction > 0 else _AGAINST_LOWER
-    return _change(comparison, metric, [model], against, amounts=amounts, times=_TIMES)
+def _gap(comparison: Comparison, metric: str, model: str, against: str) -> dict[str, str]:
+    """Return what templates say of two models: names, ``gap`` (``21 % lower``), and ``times`` if it is large."""
+    ratio, difference = _measured(comparison, metric, model, against)
+    amount = relative(abs(ratio - 1)).removeprefix("+") or number(abs(difference))
+    return {
+        "metric": metric,
+        "model": model,
+        "against": against,
+        "gap": (_HIGHER if difference >= 0 else _LOWER).format(amount=amount),
+        "times": number(ratio, 1) if ratio > _LARGE_RATIO else "",
+        "lower_is_better": _LOWER_IS_BETTER if comparison.contest.spec(metric).direction < 0 else "",
+    }
 
 
-def _change(
-    comparison: Comparison, metric: str, models: Sequence[str], against: str, *, amounts: str, times: str
-) -> str:
-    """Return by how much models differ from another one: ``+89 % and +72 %``, or absolute where that is near zero.
+def _gains(comparison: Comparison, metric: str, models: Sequence[str], against: str) -> str:
+    """Return by how much models that are named differ from another one: ``+89 % and +72 % ndcg@10``."""
+    named = models if len(models) <= _MOST_NAMED else models[: _MOST_NAMED - 1]
+    measured = [_measured(comparison, metric, model, against) for model in named]
+    ratios = [ratio for ratio, _ in measured]
+    has_ratios = all(map(math.isfinite, ratios))
+    if has_ratios and max(ratios) > _LARGE_RATIO:
+        return _GAINS_TIMES.format(times=_listed([number(ratio, 1) for ratio in ratios]), metric=metric)
+    texts = [relative(ratio - 1) if has_ratios else signed(difference) for ratio, difference in measured]
+    return _GAINS.format(amounts=_listed(texts), metric=metric)
 
-    ``amounts`` is the template, ``times`` the one where a factor is read more easily.
-    """
-    means = {row.model: row.mean(metric) for row in comparison.models}
-    ratios, differences = [], []
-    for model in models:
-        if (pair := comparison.pair(metric, model, against)) is not None:
-            ratios.append(1 + pair.paired.relative)
-            differences.append(pair.paired.interval.mean)
-        else:
-            ratios.append(means[model] / means[against] if means[against] > 0 else math.inf)
-            differences.append(means[model] - means[against])
-    has_ratios = all(1 / _MOST_TIMES < ratio < _MOST_TIMES for ratio in ratios)
-    texts = [relative(ratio - 1) for ratio in ratios] if has_ratios else [*map(signed, differences)]
-    return (times if has_ratios and max(ratios) > _LARGE_RATIO else amounts).format(
-        amounts=_listed(texts),
-        times=_listed([number(ratio, 1) for ratio in ratios]),
-        metric=metric,
-        against=against,
-    )
+
+def _measured(comparison: Comparison, metric: str, model: str, against: str) -> tuple[float, float]:
+    """Return the ratio of two models' means, NaN where the second is near zero, and their difference."""
+    if (pair := comparison.pair(metric, model, against)) is not None:
+        ratio, difference = 1 + pair.paired.relative, pair.paired.interval.mean
+    else:
+        means = {row.model: row.mean(metric) for row in comparison.models}
+        ratio = means[model] / means[against] if means[against] > 0 else math.nan
+        difference = means[model] - means[against]
+    return ratio if 1 / _MOST_TIMES < ratio < _MOST_TIMES else math.nan, difference
+
+
+def _baseline(comparison: Comparison, best: BestModels) -> str | None:
+    """Return the baseline; None where there is none or it has no values."""
+    baseline = comparison.contest.baseline
+    return baseline if baseline in best.compared else None
+
+
+def _against(comparison: Comparison, best: BestModels) -> str:
+    """Return the model that the leader is held against: the baseline, or the next best without one."""
+    baseline = _baseline(comparison, best)
+    return best.compared[1] if baseline is None or baseline == best.leader else baseline
 
 
 def _details(comparison: Comparison, best: BestModels) -> Iterator[str]:
-    """Yield for whom the leader is better, what the models cost that may be the best, and what to do next."""
-    units, baseline, level = comparison.contest.units, comparison.contest.baseline, percent(best.level)
-    pair = _against_baseline(comparison, best)
+    """Yield for whom the leader is better, and what the models cost that may be the best."""
+    noun, level = comparison.contest.units.noun, percent(best.level)
+    pair = _against_baseline(comparison, best.metric, best.leader)
     if pair is not None and pair.mark:
-        whom = _FOR_WHOM.format(
-            model=pair.model, against=pair.against, better=share(pair.better), worse=share(pair.worse), units=units,
-            level=level, users=f"{pair.paired.users:,}",
+        test = _TEST_FOR_WHOM.format(
+            users=count_text(pair.paired.users, noun), level=level, model=pair.model, against=pair.against,
+            better=share(pair.better), worse=share(pair.worse),
         )  # fmt: skip
     else:
-        whom = _OVER_USERS.format(level=level, users=f"{best.users:,}", units=units)
-    yield " ".join([whom, *_cautions(comparison, best), *group_sentences(comparison, best.metric)])
+        test = _TEST.format(users=count_text(best.users, noun), level=level)
+    yield " ".join([test, *_cautions(comparison, best), *group_sentences(comparison, best.metric)])
     if best.metric != comparison.contest.primary:
         return
-    named = best.models[:_MOST_NAMED]
-    if baseline is not None and baseline not in named:
-        named = (*named, baseline)
-    if costs := [cost for model in named if (cost := _cost(comparison, model))]:
-        yield _COSTS.format(costs=_listed(costs))
-    values = {"units": units, "leader": best.leader, "rival": best.rival}
-    if baseline is not None and (best.leader == baseline or pair is None or not pair.mark):
-        least = [
-            p.paired.detectable for p in comparison.pairs if p.metric == best.metric and p.against == baseline
-        ]
-        if math.isfinite(smallest := min(least, default=math.nan)):
-            yield _NEXT_NONE.format(least=number(smallest), **values)
-    elif len(best.models) == 1:
-        against = baseline or best.compared[1]
-        yield _NEXT_DECIDED.format(against=against, **values)
-    elif best.users > 1:
-        yield (_NEXT_SEEDS if best.needs_seeds else _NEXT_UNDECIDED).format(**values)
+    named = dict.fromkeys([*best.models[:_MOST_NAMED], _against(comparison, best)])
+    if costs := costs_of(comparison, named):
+        yield costs
 
 
-def _cost(comparison: Comparison, model: str) -> str:
-    """Return the seconds and memory that a model's fit and lists take; empty where they are not known."""
-    costs = facts_of(comparison.contest, model).costs
-    taken = math.nan if costs is None else costs.fit_seconds + costs.recommend_seconds
-    if costs is None or not math.isfinite(taken):
+def _next_step(comparison: Comparison, best: BestModels) -> str:
+    """Return what to do next by the primary metric; empty where nothing is known."""
+    contest, baseline, metric = comparison.contest, _baseline(comparison, best), best.metric
+    values = {"units": contest.units, "leader": best.leader, "rival": best.rival, "metric": metric}
+    values |= {"users": f"{best.users:,}", "more": f"{4 * best.users:,}"}
+    if metric != contest.primary or best.users < 2:
         return ""
-    template = _COST_TIME if (shown := memory(costs.peak_memory_mb)) == UNDEFINED else _COST
-    return template.format(seconds=seconds(taken), memory=shown, model=model)
+    if best.models == (baseline,):
+        return _NEXT_TUNE
+    if len(best.models) == 1:
+        return _NEXT_DECIDED.format(against=_against(comparison, best), **values)
+    if baseline is not None and not _beats_baseline(comparison, metric, best.leader):
+        model = _against(comparison, best) if best.leader == baseline else best.leader
+        pair = comparison.pair(metric, model, baseline)
+        if pair is None or not 0 < pair.paired.detectable < math.inf:
+            return ""
+        if abs(pair.paired.interval.mean) < pair.paired.detectable:
+            least = f"{rounded(pair.paired.detectable, 2):,g}"
+            return _NEXT_NONE.format(least=least, **values)
+        return _NEXT_MORE.format(**values)
+    if best.needs_seeds:
+        return _NEXT_SEEDS.format(**values)
+    taken = seconds_taken(comparison)
+    good = [m for m in best.models if baseline is None or _beats_baseline(comparison, metric, m)]
+    template = _NEXT_FASTEST if taken.keys() >= set(good) else _NEXT_MORE
+    fastest = min(good, key=lambda model: taken.get(model, math.inf))
+    return template.format(fastest=fastest, **values)
 
 
 def why_several(best: BestModels, units: Units) -> list[str]:
@@ -308,9 +320,8 @@ def group_sentences(comparison: Comparison, metric: str) -> list[str]:
         return []
     groups = [g for s in comparison.contest.segments for g in comparison.best_in_groups(s.name, metric)]
     others = [group for group in groups if best.leader in group.compared and best.leader not in group.models]
-    units = comparison.contest.units
     sentences = [
-        _in_group(group, _BEST_IN_GROUP, _MAY_BE_BEST_IN_GROUP, units=units, segment=group.segment)
+        _in_group(group, _BEST_IN_GROUP, _MAY_BE_BEST_IN_GROUP, segment=group.segment)
         for group in others[:_MOST_GROUPS]
     ]
     if more := len(others) - len(sentences):
@@ -339,7 +350,7 @@ def to_tell_apart(best: BestModels, units: Units) -> list[str]:
 
 def _evidence(comparison: Comparison, best: BestModels) -> Iterator[str]:
     """Yield the statistics behind the headline: the leader against the baseline, and both by the other metrics."""
-    if (pair := _against_baseline(comparison, best)) is None:
+    if (pair := _against_baseline(comparison, best.metric, best.leader)) is None:
         return
     yield _AGAINST.format(model=pair.model, against=pair.against, difference=_difference(comparison, pair))
     names = (pair.model, pair.against)
@@ -354,7 +365,7 @@ def _cautions(comparison: Comparison, best: BestModels) -> Iterator[str]:
     yield from why_several(best, comparison.contest.units)
     if basis := ranking_basis(comparison, best.metric):
         yield _BASIS.format(basis=basis)
-    pair = _against_baseline(comparison, best)
+    pair = _against_baseline(comparison, best.metric, best.leader)
     if pair is not None and pair.is_within_seeds:
         yield _WITHIN_SEEDS.format(range=number(pair.seed_range))
     if best.fewest is not None and best.fewest[1] < RELIABLE_FROM:
@@ -403,9 +414,14 @@ def _in_group(group: BestModels, best: str, may_be_best: str, **values: str | Un
     return template.format(label=group.label, leader=group.leader, models=_named(group.models), **values)
 
 
-def _against_baseline(comparison: Comparison, best: BestModels) -> Pair | None:
+def _against_baseline(comparison: Comparison, metric: str, model: str) -> Pair | None:
     baseline = comparison.contest.baseline
-    return None if baseline is None else comparison.pair(best.metric, best.leader, baseline)
+    return None if baseline is None else comparison.pair(metric, model, baseline)
+
+
+def _beats_baseline(comparison: Comparison, metric: str, model: str) -> bool:
+    pair = _against_baseline(comparison, metric, model)
+    return pair is not None and pair.mark == "+"
 
 
 def _difference(comparison: Comparison, pair: Pair) -> str:

@@ -34,11 +34,11 @@ def test_control_characters_are_escaped() -> None:
 
 def test_charts_are_stacked_with_one_style() -> None:
     spec = Chart("forest", [ROW], {"title": "t"}, "").spec(title="own")
-    both = stacked([spec, spec], "hconcat", title="all")
-    assert [panel["title"] for panel in both["hconcat"]] == ["own", "own"]
+    both = stacked([spec, spec], title="all")
+    assert [panel["title"] for panel in both["vconcat"]] == ["own", "own"]
     assert both["title"]["text"] == "all"
     assert both["config"] == spec["config"]
-    assert "config" not in both["hconcat"][0]
+    assert "config" not in both["vconcat"][0]
 
 
 def test_filling_leaves_the_specification_as_it_was() -> None:

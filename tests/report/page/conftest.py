@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -74,7 +75,9 @@ def compared_model(
     values = np.stack([ndcg, ndcg / 2, 1.5 - ndcg, 100 * ndcg], axis=1)
     values[-1] = np.nan
     own = scores or scores_of(values, METRICS[:4], users, overall={"coverage@10": level}, level=level)
-    facts = ModelFacts("random", Costs(cost, 2 * cost, 0.1, 100 * cost), lists(users, seed), items(seed))
+    facts = ModelFacts(
+        "random", Costs(cost, 2 * cost, 0.1, 100 * cost), partial(lists, users, seed), items(seed)
+    )
     return Known(ComparedModel(name, own, fold_means or (own.means,)), replace(facts, **changes))
 
 
@@ -204,7 +207,7 @@ def edge_contests() -> dict[str, Competition]:
         name: scores_of(np.empty((40, 0)), (), users, overall={"coverage@10": coverage})
         for name, coverage in (("base", 0.25), ("knn", 0.75))
     }
-    nothing = {"top_n": None, "items": None, "costs": None}
+    nothing = {"lists": None, "items": None, "costs": None}
     return {
         "no baseline": contest([base, knn], baseline=None),
         "one model": contest([base]),
@@ -230,7 +233,7 @@ def edge_contests() -> dict[str, Competition]:
         "other users": contest([base, compared_model("knn", 0.5, other_users, seed=1)]),
         "folds": contest(
             [
-                compared_model(m, v, users, seed=i, fold_means=folds, top_n=with_folds(lists(users, i)))
+                compared_model(m, v, users, seed=i, fold_means=folds, lists=partial(of_folds, users, i))
                 for i, (m, v) in enumerate((("base", 0.3), ("knn", 0.5)))
             ]
         ),
@@ -242,8 +245,9 @@ def edge_contests() -> dict[str, Competition]:
     }
 
 
-def with_folds(table: pa.Table) -> pa.Table:
+def of_folds(users: np.ndarray, seed: int) -> pa.Table:
     """The same lists in fold 1, and others in fold 2."""
+    table = lists(users, seed)
     other = table.set_column(1, "item", pa.array(np.zeros(len(table), dtype=np.int64)))
     fold = pa.array(np.repeat([1, 2], len(table)).astype(np.int32))
     return pa.concat_tables([table, other]).append_column("fold", fold)

@@ -94,7 +94,7 @@ def opened(page: str) -> str:
 @pytest.fixture(scope="module")
 def tab(chromium: Browser) -> Iterator[SimpleNamespace]:
     context = chromium.new_context(viewport={"width": 1400, "height": 900}, offline=True)
-    context.set_default_timeout(10_000)
+    context.set_default_timeout(60_000)
     page = context.new_page()
     seen = SimpleNamespace(page=page, talk=[], requests=[])
     page.on("console", lambda message: seen.talk.append(message.text))
@@ -570,6 +570,16 @@ def test_print_shows_all_and_is_light(visit: Callable[..., Page]) -> None:
     assert page.locator("section.contest details[open]").count() == parts
 
 
+def test_parts_that_were_never_opened_are_printed_with_their_charts(visit: Callable[..., Page]) -> None:
+    page = visit("closed")
+    page.evaluate(
+        "window.addEventListener('afterprint', () => { window.printed ="
+        " [...document.querySelectorAll('figure')].filter(f => !f.querySelector('svg.marks, .empty')).length; })"
+    )
+    page.pdf(format="A4")
+    assert page.evaluate("window.printed") == 0
+
+
 def test_a_page_opens_on_verdict_leaderboard_and_differences(visit: Callable[..., Page]) -> None:
     page = visit("closed")
     assert page.locator("details.part[open]").count() == 0
@@ -583,6 +593,40 @@ def test_a_page_opens_on_verdict_leaderboard_and_differences(visit: Callable[...
     assert page.locator("details.curves").get_attribute("open") is not None
     page = visit("closed", width=390)
     assert page.evaluate("document.documentElement.scrollHeight") < 6000
+
+
+def test_a_closed_part_says_what_it_has_in_one_line(visit: Callable[..., Page]) -> None:
+    page = visit()
+    heights = page.locator("details.part > summary").evaluate_all(
+        "all => all.map(s => [s.innerText, s.offsetHeight])"
+    )
+    assert [text for text, height in heights if height > 40] == []
+    head = page.locator("table.leaderboard thead th button").first
+    assert head.evaluate("button => button.offsetHeight") < 30  # the number of the place and how it is sorted
+
+
+def test_a_phone_shows_the_names_of_groups_whole_and_says_whose_means_they_are(
+    visit: Callable[..., Page],
+) -> None:
+    page = visit(width=390)
+    names = page.locator('figure[data-chart="groups"] .role-axis-label text').all_text_contents()
+    assert [name for name in names if "…" in name] == []
+    assert texts(page, 'figure[data-chart="groups"] .note') == ["of knn base"]
+
+
+def test_a_long_table_of_a_part_is_scrolled_below_its_head_and_says_so(visit: Callable[..., Page]) -> None:
+    page = visit("12 models")
+    rows = page.get_by_role("group", name="Overlap of lists")
+    assert rows.evaluate("node => [node.clientHeight < 700, node.scrollHeight > 1500]") == [
+        True,
+        True,
+    ]  # 66 pairs
+    hint = rows.locator("xpath=following-sibling::p[contains(@class, 'more-hint')]")
+    assert hint.inner_text() == "More rows: scroll down ↓"
+    rows.evaluate("node => { node.scrollTop = 1000; }")
+    assert rows.evaluate("node => node.querySelector('thead th').offsetTop - node.scrollTop") == 0
+    page.emulate_media(media="print")
+    assert rows.evaluate("node => node.clientHeight") > 1500
 
 
 def test_the_data_is_shown_when_its_section_is_opened(visit: Callable[..., Page]) -> None:

@@ -281,10 +281,16 @@ def test_nothing_is_fetched(contests: SimpleNamespace) -> None:
     assert not re.search(r"<(link|img|iframe|script[^>]*\ssrc)", page)
 
 
-def test_the_title_is_the_data_or_the_bakeoffs_name(contests: SimpleNamespace) -> None:
+def test_the_title_is_experiment_and_data_or_the_bakeoffs_name(contests: SimpleNamespace) -> None:
     named = compare(dataclasses.replace(contests.contest(), name="R&D"))
     assert f"<title>{named.contest.place}</title>" in comparison_page([named])
     assert "<title>R&amp;D</title>" in comparison_page([named, named])
+    known = compare(dataclasses.replace(contests.contest(), experiment="shop"))
+    assert f"<title>shop: {known.contest.place}</title>" in comparison_page([known])
+    both = comparison_page([known, known])
+    assert "<title>shop</title>" in both
+    assert both.count(f"<li><b>toy · last_n</b>: {verdict(known).headline}</li>") == 2  # the overview
+    assert 'class="overview"' not in comparison_page([known])
 
 
 def test_a_page_without_comparisons_is_an_error() -> None:
@@ -319,7 +325,7 @@ def test_the_spread_over_folds_is_shown(contests: SimpleNamespace) -> None:
 def test_a_leader_that_is_shown_to_be_the_best(comparison: Comparison) -> None:
     told = verdict(comparison)
     assert (told.status, told.label) == ("one", "Decided")
-    assert re.fullmatch(r"knn is the best: \+\d+ % ndcg@10 over base\.", told.headline)
+    assert re.fullmatch(r"knn is the best: its ndcg@10 is \d+ % higher than that of base\.", told.headline)
     pair = comparison.pair("ndcg@10", "knn", "base")
     against, others = told.evidence
     gain = pair.paired
@@ -335,11 +341,15 @@ def _few(models: str) -> str:
 @pytest.mark.parametrize(
     ("edge", "status", "headline"),
     [
-        ("no baseline", "one", "knn is the best: +68 % ndcg@10 over base."),
+        ("no baseline", "one", "knn is the best: its ndcg@10 is 68 % higher than that of base."),
         ("one model", "none", "base is the only model with a value of ndcg@10."),
         ("no model", "none", "No model has a value of ndcg@10."),
-        ("baseline leads", "one", "No model beats base. The best of the others, knn, is at −37 % ndcg@10."),
-        ("lower is better", "one", "knn is the best: −12 % rmse against base."),
+        ("baseline leads", "one", "No model beats base: the ndcg@10 of the next best, knn, is 37 % lower."),
+        (
+            "lower is better",
+            "one",
+            "knn is the best: its rmse is 12 % lower than that of base (lower is better).",
+        ),
         (
             "neither is better",
             "none",
@@ -419,10 +429,10 @@ def test_the_footnote_says_of_how_many_lists_those_compared_were_drawn(contests,
 
 def test_models_without_lists_are_named_and_fewer_than_two_have_no_overlap(contests: SimpleNamespace) -> None:
     contest = contests.contest()
-    some = compare(contests.without(contest, "top_n", "base"))
+    some = compare(contests.without(contest, "lists", "base"))
     assert [[cell.text for cell in row[:2]] for row in overlap_table(some).rows] == [["knn", "svd"]]
     assert overlap_table(some).footnotes[-1] == "Without lists: base."
-    none = compare(contests.without(contest, "top_n", *contest.facts))
+    none = compare(contests.without(contest, "lists", *contest.facts))
     assert not overlap_table(none).rows
     assert "<h3>Overlap of lists</h3>" not in comparison_page([none])
 

@@ -103,6 +103,10 @@ def test_page_shows_the_gate_decision_on_its_dataset(contests: SimpleNamespace) 
     pages = [comparison_page([comparison], [gate]) for comparison in (here, there)]
     assert "<h2>The champion base stays</h2>" in pages[0]
     assert '<p class="why">base stays: &lt;b&gt;</p>' in pages[0]
-    assert '<p class="why">knn is the best: +68 % ndcg@10 over base.</p>' in pages[0]
+    assert '<p class="why">knn is the best: its ndcg@10 is 68 % higher than that of base.</p>' in pages[0]
     assert "The champion base stays" not in pages[1]
-    assert "<h2>knn is the best: +68 % ndcg@10 over base.</h2>" in pages[1]
+    assert (
+        "<h2>knn is the best: its ndcg@10 is 68\N{NO-BREAK SPACE}% higher than that of base.</h2>" in pages[1]
+    )
+    assert "Next: test knn against base on live traffic" not in pages[0]  # the gate says what is next
+    assert "Next: test knn against base on live traffic; offline scores do not" in pages[1]
