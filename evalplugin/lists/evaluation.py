@@ -13,11 +13,12 @@ from pydantic import Field
 
 from evalplugin.base.arrays import position_in_row
 from evalplugin.base.errors import DataError
-from evalplugin.base.libraries import pa, pd
+from evalplugin.base.libraries import pd
 from evalplugin.components.parameters import build
 from evalplugin.data import Candidates, Interactions
 from evalplugin.data.queries import check_query_ids
 from evalplugin.data.tables import Table, column_problem
+from evalplugin.execution.results import FoldLists
 from evalplugin.execution.tasks import curve_ks
 from evalplugin.lists.catalogue import interactions_alone
 from evalplugin.lists.columns import ListColumns, ListInput, Sources
@@ -116,7 +117,7 @@ class Evaluated:
     """Scores and their data, on vocabularies of the data alone, so that its digest depends on nothing else."""
 
     scores: PerUserScores
-    top_n: pa.Table  # user, item, rank, score; NaN where lists have no scores
+    lists: FoldLists  # with NaN where they have no scores
     truth: Interactions
     train: Interactions | None
 
@@ -192,7 +193,7 @@ class Evaluation:
             scores = replace(scores, units=Units.of_lists(scores.users, "query"))
         return Evaluated(
             scores,
-            top_n.to_table(truth),
+            FoldLists((top_n,), (truth,)),
             interactions_alone(inputs.truth),
             None if inputs.train is None else interactions_alone(inputs.train),
         )

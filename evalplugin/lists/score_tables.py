@@ -6,14 +6,14 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from evalplugin.base.arrays import Flags, Floats, Ints
 from evalplugin.base.errors import DataError, did_you_mean
-from evalplugin.base.libraries import pa
+from evalplugin.base.libraries import pd
 from evalplugin.base.units import noun_of, plural
 from evalplugin.comparison.compared import ComparedModel
 from evalplugin.comparison.contest import Contest, with_choice
@@ -120,16 +120,6 @@ class ScoreColumns:
         return scores
 
 
-class _Cells(NamedTuple):
-    """Scores as read: one metric's value of a unit for a model, (n,) each."""
-
-    unit: Ints
-    model: Ints
-    values: Floats  # NaN where missing
-    row: Ints  # in the table
-    column: str
-
-
 def read_scores(
     source: Any,
     columns: ScoreColumns,
@@ -157,7 +147,7 @@ def read_scores(
     if not len(table):
         raise DataError(f"{table.name}: there are no rows")
     noun = noun_of(columns.unit)
-    ids, unit = _coded(table.ids(columns.unit, noun), ascending=True)
+    unit, ids = _coded(table.ids(columns.unit, noun), ascending=True)
     models, metrics = _cells(table, columns, scores, unit)
     if len(models) < 2:
         raise DataError(f"{table.name}: a comparison takes two models; there is one: {', '.join(models)}")
@@ -207,68 +197,58 @@ def _read(source: Any, columns: ScoreColumns) -> Table:
     return files.read({**roles, **{f"scores {name}": name for name in scores}})
 
 
-def _coded(ids: Ids, *, ascending: bool) -> tuple[npt.NDArray[np.generic], Ints]:
-    """Return the different ids, int64 or str as object, and the number of each row's id among them (n,)."""
-    column = ids.values if ids.kind == "text" else pa.array(ids.values.astype(np.int64))
-    encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
-    known: npt.NDArray[np.generic] = encoded.dictionary.to_numpy(zero_copy_only=False)
-    codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-    if not ascending:
-        return known, codes
-    order = np.argsort(known, kind="stable")
-    position = np.empty(len(order), dtype=np.int64)
-    position[order] = np.arange(len(order))
-    return known[order], position[codes]
+def _coded(ids: Ids, *, ascending: bool = False) -> tuple[Ints, npt.NDArray[np.generic]]:
+    """Return the number of each row's id among the different ones (n,), and these, int64 or str as object."""
+    values = ids.values.to_numpy(zero_copy_only=False) if ids.kind == "text" else ids.values.astype(np.int64)
+    return pd.factorize(values, sort=ascending)
 
 
 def _cells(
     table: Table, columns: ScoreColumns, scores: Sequence[str], unit: Ints
-) -> tuple[list[str], dict[str, list[_Cells]]]:
-    """Return the models, and the cells of each metric."""
-    rows = np.arange(len(unit))
+) -> tuple[list[str], dict[str, pd.DataFrame]]:
+    """Return the models, and by metric its scores: ``unit`` and ``model`` as numbers, ``value`` (NaN where missing).
+
+    The index has the rows of the table.
+    """
     if columns.wide:
         metric = columns.values[0] if columns.values else "score"
         of_models = [
-            _Cells(unit, np.full(len(unit), number), table.scores(name), rows, name)
+            pd.DataFrame({"unit": unit, "model": number, "value": table.scores(name)})
             for number, name in enumerate(scores)
         ]
-        return list(scores), {metric: of_models}
+        return list(scores), {metric: pd.concat(of_models)}
     assert columns.model is not None
-    names, model = _coded(table.ids(columns.model, "model"), ascending=False)
-    models = [str(name) for name in names.tolist()]
-    if columns.metric is None:
-        return models, {name: [_Cells(unit, model, table.scores(name), rows, name)] for name in scores}
-    metrics, metric_of = _coded(table.ids(columns.metric, "metric"), ascending=False)
-    values = table.scores(scores[0])
-    cells = {}
-    for number, metric in enumerate(metrics.tolist()):
-        own = np.flatnonzero(metric_of == number)
-        cells[str(metric)] = [_Cells(unit[own], model[own], values[own], own, scores[0])]
-    return models, cells
+    model, names = _coded(table.ids(columns.model, "model"))
+    of_metrics = {
+        name: pd.DataFrame({"unit": unit, "model": model, "value": table.scores(name)}) for name in scores
+    }
+    if columns.metric is not None:
+        metric_of, metrics = _coded(table.ids(columns.metric, "metric"))
+        every = of_metrics[scores[0]]
+        of_metrics = {str(name): every[metric_of == number] for number, name in enumerate(metrics.tolist())}
+    return [str(name) for name in names.tolist()], of_metrics
 
 
 def _matrix(
-    table: Table, cells: Sequence[_Cells], models: Sequence[str], units: npt.NDArray[np.generic], metric: str
+    table: Table, cells: pd.DataFrame, models: Sequence[str], units: npt.NDArray[np.generic], metric: str
 ) -> tuple[Floats, Flags]:
     """Return a metric's values of all units and models, (U, M), NaN where missing, and which have a row."""
+    again = cells[cells.duplicated(["unit", "model"])]
+    if len(again):
+        unit, model = again["unit"].iloc[0], again["model"].iloc[0]
+        before = cells.index[(cells["unit"] == unit) & (cells["model"] == model)][0]
+        raise DataError(
+            f"{table.name}: {units.tolist()[unit]!r} has two scores of {models[model]!r} by {metric!r}: "
+            f"{table.row_name(int(before))} and {table.row_name(int(again.index[0]))}"
+            f"{f', and {len(again) - 1} more rows' if len(again) > 1 else ''}; a unit has one score, so average or "
+            f"rename them first"
+        )
     values = np.full((len(units), len(models)), np.nan)
-    first = np.full(values.shape, -1, dtype=np.int64)
-    for part in cells:
-        place = part.unit * len(models) + part.model
-        # Rows are written from the last to the first, so that the first one stays.
-        first.ravel()[place[::-1]] = part.row[::-1]
-        twice = np.flatnonzero(first.ravel()[place] != part.row)
-        if len(twice):
-            row = int(twice[0])
-            unit, model = units.tolist()[part.unit[row]], models[part.model[row]]
-            before = int(first.ravel()[place[row]])
-            raise DataError(
-                f"{table.name}: {unit!r} has two scores of {model!r} by {metric!r}: {table.row_name(before)} and "
-                f"{table.row_name(int(part.row[row]))}{f', and {len(twice) - 1} more rows' if len(twice) > 1 else ''}; "
-                f"a unit has one score, so average or rename them first"
-            )
-        values.ravel()[place] = part.values
-    return values, first >= 0
+    has_row = np.zeros(values.shape, dtype=bool)
+    place = cells["unit"].to_numpy(), cells["model"].to_numpy()
+    values[place] = cells["value"].to_numpy()
+    has_row[place] = True
+    return values, has_row
 
 
 def _specs(

@@ -30,7 +30,7 @@ class ScoreRow(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ListScores:
-    """Scores of lists from any system."""
+    """Scores of lists from any system: ``.scores`` user by user, ``.notes`` on ids of the input, ``.fold_means``."""
 
     source: PerUserScores | ScoreTotals
     table: Any = None  # of users' values, where they are kept elsewhere

@@ -88,18 +88,11 @@ def plain_metrics(given: Mapping[str, MetricSpec]) -> dict[str, dict[str, str | 
 
 
 def metrics_of_plain(values: Mapping[str, Mapping[str, Any]]) -> dict[str, MetricSpec]:
-    """Return given metrics by name from their directions and bounds, see ``plain_metrics``.
-
-    Raises:
-        ValueError: The values do not describe metrics.
-    """
+    """Return given metrics by name from their directions and bounds, see ``plain_metrics``."""
     specs: dict[str, MetricSpec] = {}
-    try:
-        for name, value in values.items():
-            low, high = (float(value.get(end, bound)) for end, bound in zip(_ENDS, _ANY, strict=True))
-            specs[name] = GivenSpec(name, GivenMetric(_HIGHER[value["better"]], (low, high)))
-    except (AttributeError, KeyError, TypeError) as error:
-        raise ValueError(f"no directions and bounds of metrics: {values!r}") from error
+    for name, value in values.items():
+        low, high = (float(value.get(end, bound)) for end, bound in zip(_ENDS, _ANY, strict=True))
+        specs[name] = GivenSpec(name, GivenMetric(_HIGHER[value["better"]], (low, high)))
     return specs
 
 

@@ -109,10 +109,6 @@ class PerUserScores:
         """The raw ids of the units (U,)."""
         return self.units.ids
 
-    def only(self, rows: Flags) -> PerUserScores:
-        """Return the scores of some units (U,)."""
-        return replace(self, units=self.units.only(rows), values=self.values[rows])
-
     def column(self, metric: str) -> Floats:
         """Return one metric's value for every user: float64 (U,), NaN where undefined."""
         return self.values[:, self.metrics.index(metric)]

@@ -29,6 +29,7 @@ _CHUNK_CELLS = 1_000_000  # scores that a thread works on at a time
 _CACHED_BYTES = 2**20  # scores that are read twice
 _GROUPS_PER_PLACE = 4  # groups of items for each place in a list
 _GROUP_SIZE = 64  # at most
+_TEXT_BYTES = 2**31 - 1  # of an array
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -61,12 +62,21 @@ class TopN(ReadOnlyArrays):
         )
         return pa.table(
             {
-                "user": pa.array(np.repeat(data.users[self.user], np.count_nonzero(listed, axis=1))),
-                "item": pa.array(data.items[item]),
+                "user": _raw_ids(data.users, np.repeat(self.user, np.count_nonzero(listed, axis=1))),
+                "item": _raw_ids(data.items, item),
                 "rank": pa.array(rank),
                 "score": pa.array(score),
             }
         )
+
+
+def _raw_ids(ids: npt.NDArray[np.generic], codes: npt.NDArray[Any]) -> pa.Array | pa.ChunkedArray:
+    """Return the raw id of each code; text in pieces, as an array of Arrow holds 2 GiB at most."""
+    if ids.dtype != object:
+        return pa.array(ids[codes])
+    known, size = pa.array(ids), max(1, _TEXT_BYTES // (4 * max(map(len, ids), default=0) + 1))
+    pieces = [known.take(pa.array(codes[start : start + size])) for start in range(0, len(codes), size)]
+    return pa.chunked_array(pieces, known.type)
 
 
 def select_top_n(
@@ -206,7 +216,7 @@ def write_best(
     filled = np.arange(shape[1]) < counts[:, None]
     codes, negated = np.full(shape, NO_ITEM, dtype=np.int32), np.full(shape, np.inf, dtype=value.dtype)
     codes[filled], negated[filled] = code, -value
-    best = _ascending(negated, item.shape[1], codes if tie_rank is None else tie_rank[codes])
+    best = lowest(negated, item.shape[1], codes if tie_rank is None else tie_rank[codes])
     width = best.shape[1]
     item[:, :width] = codes.take(best)
     score[:, :width] = np.where(item[:, :width] == NO_ITEM, np.nan, -negated.take(best))
@@ -227,7 +237,7 @@ def _threshold(scores: npt.NDArray[np.floating[Any]], n: int) -> npt.NDArray[np.
     return best[:, -n - 1]
 
 
-def _ascending(values: npt.NDArray[np.floating[Any]], n: int, place: Ints | Codes) -> Ints:
+def lowest(values: npt.NDArray[np.floating[Any]], n: int, place: Ints | Codes) -> Ints:
     """Return the flat positions of the n lowest values of each row; equal ones by their place, inf in any order."""
     # Other sorts than the stable one are several times faster, and equal where no values tie.
     order: Ints = np.argsort(values, axis=1)[:, : n + 1]

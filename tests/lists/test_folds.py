@@ -111,17 +111,6 @@ def test_what_takes_one_fold_refuses_several(logged, capsys):
     assert "--as: takes a single fold" in capsys.readouterr().err
 
 
-def test_the_run_of_scored_lists_is_compared_with_the_models(logged: SimpleNamespace) -> None:
-    metrics = [word for metric in METRICS for word in ("-m", metric)]
-    argv = ["score", "--lists", logged.top_n, "--truth", logged.truth, *metrics, "--threshold", "4"]
-    assert main([*argv, "--log", "--name", "theirs", "--tracking-uri", logged.uri]) == 0
-    (compared,) = evalplugin.compare("popularity", "theirs", tracking_uri=logged.uri)
-    models = compared.contest.models
-    assert compared.n_folds == 3
-    assert models[0].fold_means == models[1].fold_means
-    np.testing.assert_array_equal(models[0].scores.values, models[1].scores.values)
-
-
 @pytest.mark.parametrize("place", ["run", "path"])
 def test_a_model_of_lists_takes_the_rows_of_its_fold(logged, place, store):
     params = {"run": logged.run_id} if place == "run" else {"path": logged.top_n}

@@ -24,23 +24,6 @@ CONFIG = {
 }
 
 
-@pytest.mark.filterwarnings("ignore:.* lists with fewer than 10 items")
-@pytest.mark.slow
-def test_lists_of_another_run_have_its_scores_to_the_last_bit(store: Path) -> None:
-    model = {"name": "knn", "type": "sklearn.NearestNeighbors"}
-    first = evalplugin.run({**CONFIG, "models": [model, "random"]}, tracking_uri="sqlite:///mlflow.db")
-    for one in first.models:
-        one.top_n.to_pandas().to_csv(f"{one.model}.csv", index=False)
-    models = [{"name": n, "type": "lists", "params": {"path": f"{n}.csv"}} for n in ("knn", "random")]
-    again = evalplugin.run({**CONFIG, "models": models}, tracking_uri="sqlite:///mlflow.db")
-    for ours, theirs in zip(again.models, first.models, strict=True):
-        assert ours.error is None
-        assert all("with fewer than 10 items" in note for note in ours.notes)
-        for metric in theirs.per_user.metrics:
-            np.testing.assert_array_equal(ours.per_user.column(metric), theirs.per_user.column(metric))
-        assert ours.per_user.overall == theirs.per_user.overall
-
-
 def data() -> Interactions:
     user, item = np.divmod(np.arange(12), 4)
     return Interactions.from_frame(

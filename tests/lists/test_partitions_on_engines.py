@@ -200,15 +200,12 @@ def test_an_executor_is_refused_without_asking_for_workers(engine: object) -> No
 @pytest.mark.slow
 @pytest.mark.cluster
 @RAY_WARNINGS
-def test_ray_gives_the_same_bits_and_the_same_errors(folder: Path) -> None:
+def test_ray_gives_the_same_errors(folder: Path) -> None:
     lists, truth, _ = list_tables(100)
     truth.to_parquet("truth.parquet", index=False)
-    lists.to_parquet("shuffled.parquet", index=False, row_group_size=500)
     twice = pd.concat([lists, lists[:1]])
     write_files(twice, "lists", twice["user"].to_numpy() % 2)
     with ray_nodes() as cluster:
         ray = {"type": "ray", "address": cluster.address}
-        expected = evalplugin.score(lists, truth, ["ndcg@5"])
-        assert_same(evalplugin.score("shuffled.parquet", "truth.parquet", ["ndcg@5"], engine=ray), expected)
         with pytest.raises(DataError, match=r"^the list of user \d+ has item \d+ twice$"):
             evalplugin.score("lists", "truth.parquet", ["ndcg@5"], partitioned=True, engine=ray)

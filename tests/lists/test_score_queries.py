@@ -132,31 +132,12 @@ def test_wrong_columns_are_errors_of_the_command_line(arguments: list[str], mess
     assert re.search(message, capsys.readouterr().err)
 
 
-def test_a_query_without_an_id_is_refused_with_its_row():
-    lists, truth = tables()
-    with pytest.raises(
-        DataError, match=r"lists: column 'query', row 2 \(.*\) is empty: no query id may be missing"
-    ):
-        evalplugin.score(
-            lists.assign(query=["0:1", None, *lists["query"][2:]]), truth, ["rr"], columns={"query": "query"}
-        )
-
-
 def test_train_data_of_sessions_needs_no_queries():
     """Its users are sessions, not queries."""
     lists, truth = tables()
     train = pd.DataFrame({"query": [f"session {i}" for i in range(9)], "item": [i % 6 for i in range(9)]})
     found = evalplugin.score(lists, truth, ["novelty@3"], train=train, columns={"query": "query"})
     assert 0 < found.means["novelty@3"] < 10
-
-
-@pytest.mark.usefixtures("parts")
-def test_a_query_in_two_files_is_refused_where_files_are_partitioned():
-    tables()[0].to_parquet("lists/2.parquet", index=False)
-    with pytest.raises(
-        DataError, match=r"^query '0:1' is in .*1.parquet and in .*2.parquet .* all rows of a query in one"
-    ):
-        evalplugin.score("lists", "truth.parquet", ["rr"], columns={"query": "query"}, partitioned=True)
 
 
 @pytest.mark.slow

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from math import isnan
 
 import numpy as np
 import pytest
@@ -243,8 +242,3 @@ def test_metrics_that_count_agree_with_each_other(listed: list[int], truth: dict
     assert value("ap(denominator=k)", k, listed, truth) * k == pytest.approx(
         value("ap", k, listed, truth) * len(truth)
     )
-
-
-@given(listed=LISTS, k=CUTOFFS)
-def test_a_user_without_truth_is_undefined(listed: list[int], k: int | None) -> None:
-    assert isnan(value("precision", k, listed, {}))

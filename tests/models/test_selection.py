@@ -86,8 +86,8 @@ def test_selection_is_exact_and_frugal_on_scores_of_any_shape(shape, dtype, monk
         widths.append(values.shape[1])
         return ascending(values, *arguments)
 
-    ascending = selection._ascending
-    monkeypatch.setattr(selection, "_ascending", spy)
+    ascending = selection.lowest
+    monkeypatch.setattr(selection, "lowest", spy)
     tracemalloc.start()
     item, score = select_top_n(scores, 100)
     peak = tracemalloc.get_traced_memory()[1]
@@ -173,6 +173,18 @@ def test_table_has_raw_ids_and_ranks_from_one(raw):
         {"user": raw[0], "item": raw[1], "rank": 2, "score": 2.0},
         {"user": raw[2], "item": raw[0], "rank": 1, "score": 1.0},
     ]
+
+
+def test_long_text_ids_come_in_pieces_that_arrow_can_hold(monkeypatch):
+    # Taking more than 2 GiB of text from an array of Arrow wraps its offsets without an error.
+    monkeypatch.setattr(selection, "_TEXT_BYTES", 40)
+    ids = np.array(["a", "é", "日本"], dtype=object)
+    item = np.arange(12, dtype=np.int32).reshape(4, 3) % 3
+    table = TopN(np.zeros(4, np.int32), item, np.zeros(item.shape)).to_table(
+        coded([0], [0], users=ids, items=ids)
+    )
+    assert table["item"].num_chunks == 3
+    assert table["item"].to_pylist() == ["a", "é", "日本"] * 4
 
 
 def test_lists_are_read_only():

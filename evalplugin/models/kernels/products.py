@@ -11,6 +11,7 @@ from scipy import sparse
 from evalplugin.base.arrays import NO_ITEM, Codes, Floats, Ints
 from evalplugin.data import Rows
 from evalplugin.models.kernels import compiled as nb
+from evalplugin.models.selection import lowest
 from evalplugin.models.threads import for_ranges, thread_count
 
 _ROWS = 64  # rows at a time
@@ -179,6 +180,10 @@ def top_of_product(
     def some(start: int, stop: int) -> None:
         lists = _Lists(column[start:stop], value[start:stop])
         _list_rows(asked[start:stop], factors, skipped, places, _aligned(_SPARSE_TILE + _DENSE_CELLS), lists)
+        # Sorted here, as a compiled sort takes seconds to compile. Zeros, and places without a column, are in order.
+        key = np.where(lists.value > 0, -lists.value, np.arange(n))
+        best = lowest(key, n, rank[lists.column])
+        lists.column[:], lists.value[:] = lists.column.take(best), lists.value.take(best)
 
     # The more rows, the more often a dense segment is used.
     for_ranges(some, len(rows), min(-(-len(rows) // thread_count()), max(1, _KEPT // _space(n, n_columns))))
@@ -440,16 +445,9 @@ def _list_rows(
         if sizes[place] > n:
             _keep_best(found[place], total[place], sizes[place], n, rank)
         size = min(n, sizes[place])
-        columns, values = found[place, :size], total[place, :size]
-        best = np.argsort(-values)
-        for position in range(size - 1):
-            if values[best[position]] == values[best[position + 1]]:
-                in_order = np.argsort(rank[columns])
-                best = in_order[np.argsort(-values[in_order], kind="mergesort")]
-                break
-        for position in range(size):
-            column[place, position] = columns[best[position]]
-            value[place, position] = values[best[position]]
+        columns = found[place, :size]
+        column[place, :size] = columns
+        value[place, :size] = total[place, :size]
         if size == n:
             continue
         for c in skipped[skipped_start[rows[place]] : skipped_start[rows[place] + 1]]:
