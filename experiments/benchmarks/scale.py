@@ -82,6 +82,11 @@ the process. The peak of all processes is looked at five times a second and coun
 RecTools has no ALS here and no SVD of Surprise; it tests users of fewer than six interactions too, its ndcg@10 ignores
 ratings, its EASE takes ratings and multiplies by the transposed weights. Its item neighbours and the script's, by
 implicit, are those of a user's items, evalplugin's those of a candidate.
+
+From middle to large, rows grow by 3.74, but the pairs of items that users have in common, which item-knn's fit adds up,
+by 4.10 (exponent 1.07), and users x items, of which lists are the best, by 6.75 (1.45): item-knn's lists are between
+the two, and its fit takes 2.3 ns a pair in place of 1.8, probably as its arrays of 32 bytes an item (0.9 MB a thread,
+not 0.4) fill the cache of a core.
 """
 
 Seconds = tuple[float, float]  # wall, CPU

@@ -31,25 +31,20 @@ def step(label: str) -> Iterator[None]:
 
 
 def evalplugin(config: str) -> None:
-    """Run a bake-off as the command does; its own progress has the begin of each step, and gets the ends."""
+    """Run a bake-off as the command does, which prints the begin and the end of each step of its progress."""
     from evalplugin.__main__ import script
     from evalplugin.cli import show
 
     original = show.observer
 
+    @contextmanager
+    def progress(label: Any, total: int | None = None) -> Iterator[Callable[[int], None]]:
+        with step(label if isinstance(label, str) else label()):
+            yield lambda done: None
+
     def observer() -> Any:
         lines: Any = original()
-        progress = lines.progress
-
-        @contextmanager
-        def with_end(label: Any, total: int | None = None) -> Iterator[Callable[[int], None]]:
-            try:
-                with progress(label, total) as advance:
-                    yield advance
-            finally:
-                print(DONE, file=sys.stderr, flush=True)
-
-        lines.progress = with_end
+        lines.progress = progress
         return lines
 
     vars(show)["observer"] = observer

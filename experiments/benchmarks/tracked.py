@@ -44,12 +44,12 @@ tracking: {uri: "sqlite:///mlflow.db"}
 def log_run(users: int) -> float:
     """Return the fewest seconds in which this process logs a run: its start, its results and its end."""
     import numpy as np
-    import pyarrow as pa
 
     from evalplugin.data import Interactions
-    from evalplugin.execution.results import Costs, DataInfo, ModelResult, Plan
+    from evalplugin.execution.results import Costs, DataInfo, FoldLists, ModelResult, Plan
     from evalplugin.metrics.relevance import Relevance
     from evalplugin.metrics.scores import PerUserScores, Units
+    from evalplugin.models import TopN
     from evalplugin.tracking.write.tracker import MlflowTracker
 
     rng = np.random.default_rng(0)
@@ -82,21 +82,27 @@ def log_run(users: int) -> float:
         items=np.arange(1000),
     )
     train, test = data.select(row % 2 == 0), data.select(row % 2 == 1)
-    info = DataInfo("shop", "csv", {}, "", "last_n", {"n": 1}, data, train, test, 1, {"test_users": users})
+    info = DataInfo(
+        dataset="shop",
+        type="csv",
+        params={},
+        split_type="last_n",
+        split_params={"n": 1},
+        full=data,
+        train=train,
+        test=test,
+        n_folds=1,
+        counts={"test_users": users},
+    )
 
     def result(name: str) -> ModelResult:
         values = np.where(rng.random((users, 5)) < 0.6, 0.0, rng.random((users, 5)).round(3))
         curves = {family.partition("@")[0]: {k: k / 100 for k in CUTOFFS} for family in METRICS}
         scores = PerUserScores(Units(np.arange(users)), values, METRICS[:5], {"coverage@10": 0.3}, curves)
-        lists = {
-            "user": np.repeat(np.arange(users), LISTED),
-            "item": rng.integers(0, 1000, users * LISTED),
-            "rank": np.tile(np.arange(1, LISTED + 1, dtype=np.int32), users),
-            "score": rng.random(users * LISTED).astype(np.float32),
-        }
-        return ModelResult(
-            info, name, "random", {"k": 40}, Costs(1.5, 0.2, 0.1, 5.0, 0.5), scores, top_n=pa.table(lists)
-        )
+        item = rng.integers(0, 1000, (users, LISTED), dtype=np.int32)
+        lists = TopN(np.arange(users, dtype=np.int32), item, rng.random(item.shape))
+        costs = Costs(1.5, 0.2, 0.1, 5.0, 0.5)
+        return ModelResult(info, name, "random", {"k": 40}, costs, scores, lists=FoldLists((lists,), (test,)))
 
     seconds = []
     with tempfile.TemporaryDirectory() as folder:

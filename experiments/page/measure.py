@@ -11,6 +11,7 @@ import shutil
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -79,7 +80,7 @@ def random_contest(models: int, users: int, metrics: int, seed: int = 0) -> Comp
         )
         costs = Costs(2.0**number, 3.0 + number, 1.0, 500.0 + 100 * number)
         models.append(ComparedModel(f"model-{number}", scores, (scores.means,)))
-        facts[f"model-{number}"] = ModelFacts("random", costs, top_n)
+        facts[f"model-{number}"] = ModelFacts("random", costs, partial(pa.Table.slice, top_n))
     groups = Segmentation("activity", ("low", "middle", "high"), ids, (ids % 3).astype(np.int32))
     return Competition(
         name="measured",
