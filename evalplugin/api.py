@@ -39,7 +39,7 @@ def run(
     engine: str | None = None,
     resume: bool = False,
     only: str | Sequence[str] = (),
-    fresh: bool | str | Sequence[str] = False,
+    fresh: bool = False,
 ) -> Bakeoff:
     """Return a bake-off that has run: ``.models`` with their scores, ``.comparisons``, and ``.links`` into MLflow.
 
@@ -53,10 +53,10 @@ def run(
         engine: Where tasks run, such as ``ray``; None: as in the config.
         resume: Continue the newest bake-off of this config that was cut off, if any.
         only: Names of models, or one: no other is run. A gate decides nothing then.
-        fresh: Compute all anew, or the models of these names, or of one.
+        fresh: Compute all anew, and take nothing from the cache.
 
     Raises:
-        ConfigError: All mistakes of the config, or of ``only`` or ``fresh``.
+        ConfigError: All mistakes of the config, or of ``only``.
         DataError: Data that is missing or breaks a rule, or fewer than one worker.
         EngineError: The engine cannot run the tasks.
         TrackingError: The tracking store cannot be reached.
@@ -80,7 +80,6 @@ def run(
             mode="resume" if resume else "fresh" if fresh else "run",
             data_home=home,
             only=_names(only),
-            fresh_models=() if isinstance(fresh, bool) else _names(fresh),
         )
     except Exception as error:
         tell_of_failure(error, source, observer, overrides=overrides, experiment=experiment)
@@ -124,7 +123,6 @@ def compare(
     tests: Sequence[Test] = (),
     level: float = 0.95,
     intervals: Literal["t", "bootstrap"] = "t",
-    intersect: bool = False,
     dataset: str | None = None,
     split: str | None = None,
 ) -> Comparisons:
@@ -142,7 +140,6 @@ def compare(
         tests: ``wilcoxon``, ``t``, beside the permutation test.
         level: Of intervals and marks.
         intervals: Of differences: Student's t, or the BCa bootstrap.
-        intersect: Of runs that differ in metrics, users or data compare the shared ones; else they are refused.
         dataset, split: The only ones to compare on; None: all.
 
     Raises:
@@ -158,7 +155,7 @@ def compare(
     outcomes = [source for source in sources if not isinstance(source, str)]
     complete = None
     if outcomes:
-        if len(sources) > 1 or any((bakeoff, experiment, tracking_uri, intersect, dataset, split)):
+        if len(sources) > 1 or any((bakeoff, experiment, tracking_uri, dataset, split)):
             raise DataError(
                 "an outcome of evalplugin.run is compared by itself; runs in a store are named by ids or names"
             )
@@ -171,8 +168,8 @@ def compare(
         from evalplugin.tracking.read.contests import read_contests, with_lists
 
         contests = read_contests(
-            tracking_uri, bakeoff=bakeoff, runs=runs, experiment=experiment, intersect=intersect, baseline=baseline,
-            primary=primary, dataset=dataset, split=split,
+            tracking_uri, bakeoff=bakeoff, runs=runs, experiment=experiment, baseline=baseline, primary=primary,
+            dataset=dataset, split=split,
         )  # fmt: skip
         run_ids = [
             model.run_id for contest in contests for model in contest.models if model.run_id is not None
@@ -285,8 +282,8 @@ def compare_scores(
     if log:
         from evalplugin.bakeoff.scores_log import log_scores
 
-        given = {option: value for option, value in asked.items() if value}
-        links = log_scores(contest, given, experiment=experiment, tracking_uri=tracking_uri)
+        named = {option: value for option, value in asked.items() if value}
+        links = log_scores(contest, named, experiment=experiment, tracking_uri=tracking_uri)
     comparison = _compared(contest, pairs, tests=tests, level=level, intervals=intervals)
     return Comparisons((comparison,), links=links)
 

@@ -103,7 +103,7 @@ class RankingEvaluator(ModelEvaluator):
             type="lists" if model is None else "mlflow model",
             params={"predictions": predicted.name} | ({} if model_id is None else {"model_id": model_id}),
             candidates=None if options.item is None else "judged",
-            top_n=evaluated.top_n,
+            lists=evaluated.lists,
         )
         with tempfile.TemporaryDirectory(prefix="evalplugin-") as folder:
             metrics = log_into_run(lists, run, Path(folder))
@@ -205,7 +205,7 @@ def _artifacts(folder: Path, run_id: str, evaluated: Evaluated) -> dict[str, Eva
         return made
 
     table = json.loads((folder / TABLE).read_text(encoding="utf-8"))
-    per_user, top_n = evaluated.scores.to_frame().reset_index(), evaluated.top_n.to_pandas()
+    per_user, top_n = evaluated.scores.to_frame().reset_index(), evaluated.lists.table().to_pandas()
     artifacts = {
         # MLflow's EvaluationResult.tables has this one too.
         "per_user_table": artifact(kinds.JsonEvaluationArtifact, TABLE, table),

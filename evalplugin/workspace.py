@@ -23,7 +23,7 @@ from evalplugin.execution.store import Store
 from evalplugin.execution.store.folder import DEFAULT_PATH, STORE, store_path
 from evalplugin.execution.store.steps import StepCache
 from evalplugin.execution.worker import Limits
-from evalplugin.files.inputs import folder_size
+from evalplugin.files.inputs import folder_size, inputs_named_in
 from evalplugin.files.uris import PROGRAM, scheme_of
 from evalplugin.tracking.connection import is_missing
 from evalplugin.tracking.location import resolve_uri
@@ -42,7 +42,6 @@ class Workspace:
     observer: Observer
     mode: Mode = "run"
     data_home: Path | None = None  # where datasets are looked up before they are downloaded
-    fresh_models: tuple[str, ...] = ()  # computed anew, with mode ``fresh``; none: all
     if_changed: bool = False  # whether to do nothing where data, config and code have not changed
     outcome_file: Path | None = None  # receives the outcome of the bake-off, a line of JSON
 
@@ -57,7 +56,6 @@ class Workspace:
         mode: Mode = "run",
         data_home: Path | None = None,
         only: Sequence[str] = (),
-        fresh_models: Sequence[str] = (),
     ) -> Self:
         """Return the workspace of a config; nothing is read or written yet.
 
@@ -69,7 +67,6 @@ class Workspace:
                 is one. ``fresh``: take nothing from the cache.
             data_home: Folder where datasets are looked up before they are downloaded.
             only: Names of the models that are run; none: all of them.
-            fresh_models: Names of the models that are computed anew, with ``fresh``; none: all of them.
 
         Raises:
             ConfigError: No model has such a name.
@@ -78,16 +75,15 @@ class Workspace:
         uri = resolve_uri(tracking_uri or spec.tracking.uri)
         observer = observer or Observer()
         if only:
-            config, notes = config.with_models(config.model_names(only, given_as="only"))
+            config, notes = config.with_models(config.model_names(only))
             for note in notes:
                 observer.report(f"{config.name}: {note}")
-        fresh = config.model_names(fresh_models, given_as="fresh")
-        return cls(config, uri, experiment or spec.experiment, observer, mode, data_home, fresh)
+        return cls(config, uri, experiment or spec.experiment, observer, mode, data_home)
 
     @property
-    def fresh(self) -> bool | tuple[str, ...]:
-        """Whether all is computed anew, or the names of the models that are."""
-        return self.mode == "fresh" and (self.fresh_models or True)
+    def fresh(self) -> bool:
+        """Whether all is computed anew."""
+        return self.mode == "fresh"
 
     @cached_property
     def cache(self) -> StepCache:
@@ -102,13 +98,13 @@ class Workspace:
         store = Store(store_path(spec.path), max_size=spec.max_size, report=self.observer.report)
         return StepCache(store, self.fresh, resolve=resolve)
 
-    def prepare(self, *, cached: bool = True) -> list[PreparedData]:
-        """Return every dataset under every split; ``cached``: with the folds of earlier bake-offs.
+    def prepare(self) -> list[PreparedData]:
+        """Return every dataset under every split.
 
         Raises:
             DataError: Data that is missing or breaks a rule.
         """
-        return prepare(self.config, self.data_home, self.observer, self.cache if cached else None)
+        return prepare(self.config, self.data_home, self.observer)
 
     def jobs(self, prepared: Sequence[PreparedData]) -> list[Job]:
         """Return a job for every model on every dataset under every split, in the order of the config."""
@@ -135,7 +131,7 @@ class Workspace:
             raise self.config.document.error(problems)
 
     def look_up_inputs(self, jobs: Sequence[Job]) -> dict[str, str]:
-        """Return the fingerprints of the inputs that models' parameters name and that the config declares.
+        """Return the fingerprints of the inputs that parameters of models and splits name, or the config declares.
 
         A program without a version is run again, and is not compared. The sizes of compared folders are reported.
 
@@ -155,6 +151,8 @@ class Workspace:
                         compared = f"{count_text(files, 'file')} ({size_text(size)})"
                         self.observer.report(f"{model.name} depends on {compared} in {name}")
             names = [name for job in jobs for task in job.tasks for name in task.inputs]
+            folders = [self.config.folder, Path.cwd()]
+            names += (name for split in self.config.splits for name in inputs_named_in(split.params, folders))
             return self.cache.named(list(dict.fromkeys(names)))
 
     @contextmanager

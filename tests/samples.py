@@ -21,13 +21,14 @@ from evalplugin.comparison.comparison import Comparison, compare
 from evalplugin.comparison.statistics.intervals import Interval
 from evalplugin.data import Interactions
 from evalplugin.execution.observer import Observer
-from evalplugin.execution.results import Costs, DataInfo, ModelResult, Plan, Tuning
+from evalplugin.execution.results import Costs, DataInfo, FoldLists, ModelResult, Plan, Tuning
 from evalplugin.execution.runner import PreparedData
 from evalplugin.features.base import Bakeoff, all_features
 from evalplugin.features.checks.feature import ChecksFeature
 from evalplugin.metrics import parse
 from evalplugin.metrics.relevance import Relevance
 from evalplugin.metrics.scores import PerUserScores, Units
+from evalplugin.models import TopN
 from evalplugin.report import overlap
 from evalplugin.report.competition import competitions_of
 from evalplugin.tracking.write.board import Links
@@ -195,6 +196,9 @@ def per_user(
     )
 
 
+_LISTS = TopN(np.zeros(1, np.int32), np.array([[1, 0]], np.int32), np.array([[0.5, 0.25]]))
+
+
 def model_result(
     name: str,
     level: float = 0.3,
@@ -217,7 +221,7 @@ def model_result(
         costs=Costs(1.5, 0.25, 0.125, 512.0, 0.75),
         per_user=scores,
         fold_means=(scores.means,),
-        top_n=pa.table({"user": [1, 1], "item": [5, 3], "rank": [1, 2], "score": [0.5, 0.25]}),
+        lists=FoldLists((_LISTS,), (coded([], [], users=[1], items=[3, 5]),)),
     )
     return dataclasses.replace(result, **changes)
 
@@ -247,11 +251,11 @@ def tuning(n: int = 24, *, folds: int = 1, level: float = 0.25, **changes: objec
                     "error": "ValueError: k must be <= 12" if failed else None,
                     "params.k": k,
                     "params.sim_options.name": name,
-                    "params.sim_options.shrinkage": 10.0 if name == "cosine" else None,
+                    "params.sim_options.shrinkage": 10.0,
                 }
             )
     best = [
-        {name[7:]: value for name, value in row.items() if name.startswith("params.") and value is not None}
+        {name[7:]: value for name, value in row.items() if name.startswith("params.")}
         for row in rows
         if row["best"]
     ]
@@ -265,7 +269,7 @@ def tuning(n: int = 24, *, folds: int = 1, level: float = 0.25, **changes: objec
         space={
             "k": {"int": [1, 100], "log": True},
             "sim_options.name": ["cosine", "msd"],
-            "sim_options.shrinkage": {"float": [0.0, 50.0], "when": {"sim_options.name": "cosine"}},
+            "sim_options.shrinkage": {"float": [0.0, 50.0]},
         },
         notes=("the best k, 98, is at the end of its range, 1 to 100",),
     )
@@ -326,7 +330,7 @@ def files_of(client: Any, run_id: str, folder: str | None = None) -> set[str]:
 def checked_data(workspace: Workspace) -> list[PreparedData]:
     """The data of a config as the checks leave it."""
     bakeoff = Bakeoff(workspace, [ChecksFeature()])
-    read_data(bakeoff, cached=False)
+    read_data(bakeoff)
     return bakeoff.prepared
 
 

@@ -115,7 +115,7 @@ def test_planning_opens_no_store_and_imports_neither_pandas_nor_mlflow(logged: P
     assert imported_by(started_in(logged, f"{command} small.yaml")) & forbidden == set()
 
 
-@pytest.mark.parametrize("command", ["compare", "history", "power"])
+@pytest.mark.parametrize("command", ["compare", "history", "power small.yaml"])
 def test_reading_a_store_imports_no_library_of_models_or_pictures(logged: Path, command: str) -> None:
     where = "--experiment shop --tracking-uri sqlite:///mlflow.db"
     unused = {"sklearn", "surprise", "numba", "altair", "vl_convert", "optuna"}

@@ -92,7 +92,7 @@ def test_the_first_command_ends_with_the_output_that_is_shown() -> None:
     assert [name for name, _ in shown] == [name for name, _ in real]
     np.testing.assert_allclose([mean for _, mean in shown], [mean for _, mean in real], atol=2e-3)
     ends = [text.strip().splitlines()[-5:-1] for text in (block("text", "item-neighbours"), printed)]
-    assert ends[0][0].startswith("item-neighbours is the best: +")
+    assert ends[0][0].startswith("item-neighbours is the best: its ndcg@10 is ")
     words = {re.sub(r"\d+(\.\d+)?", "#", "\n".join(lines)) for lines in ends}
     assert len(words) == 1
 

@@ -109,16 +109,14 @@ BESIDE: dict[str, dict[str, Any]] = {
     "notify.command": {"notify": {}},
     "notify.apprise": {"notify": {}},
     "models[].grid": {"gate": {}},
-    "gate.champion.run": {"gate": {"champion": {}}},
     "gate.champion.registry": {"gate": {"champion": {}}},
-    "gate.champion.trust": {"gate": {"champion": {"run": "popularity"}}},
     "register.n": {"register": {"name": "shop-recommender"}},
     "register.refresh": {"register": {"name": "shop-recommender"}},
     **{
         f"models[].tune.PARAMETER.{name}": {
             "models": [{"name": "knn", "type": "ease", "tune": {"l2": space, "values": VALUES}}, "popularity"]
         }
-        for name in ("choices", "int", "float", "log", "step", "when")
+        for name in ("choices", "int", "float", "log", "step")
         for space in [{} if name in ("int", "float") else {"int": [5, 300]}]
     },
     **{

@@ -8,7 +8,7 @@ from evalplugin.base.fingerprint import fingerprint
 from evalplugin.base.secrets import redact
 from evalplugin.config import CheckedConfig
 from evalplugin.data import FILTERS, SPLITS
-from evalplugin.execution.results import DataInfo, Plan, new_id
+from evalplugin.execution.results import Plan, new_id
 from evalplugin.execution.runner import PreparedData
 from evalplugin.execution.store.versions import code_of, own_code
 from evalplugin.metrics import METRICS, definitions_hash
@@ -39,14 +39,17 @@ def fingerprints_of(
         "config": fingerprint([config.hash, *config.deciding("comparison", "groups", "failures").values()]),
         "experiment": experiment,
         "tracking": redact(tracking),
-        "data": fingerprint([_data_of(data.info) for data in prepared]),
+        "data": fingerprint([_data_of(data) for data in prepared]),
         "code": fingerprint(sorted(map(str, codes))),
     }
 
 
-def _data_of(info: DataInfo) -> list[str]:
+def _data_of(prepared: PreparedData) -> list[str]:
+    info = prepared.info
     groups = [*info.segments, *filter(None, [info.units.column])]
-    return [info.full.digest, *(s.digest for s in groups), *filter(None, [info.pool])]
+    # A split that draws at random by itself gives other folds each time: such a bake-off must not be resumed.
+    folds = [part.digest for fold in prepared.folds for part in (fold.train, fold.test)]
+    return [info.full.digest, *folds, *(s.digest for s in groups), *filter(None, [info.pool])]
 
 
 def inputs_of(config: CheckedConfig, fingerprints: Mapping[str, str]) -> dict[str, str]:

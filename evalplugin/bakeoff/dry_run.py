@@ -47,7 +47,7 @@ def dry_run(workspace: Workspace) -> DryRun:
         TrackingError: The store of a champion or of such a model cannot be reached.
     """
     bakeoff = Bakeoff(workspace, all_features())
-    read_data(bakeoff, cached=False)
+    read_data(bakeoff)
     config = bakeoff.workspace.config
     planned = tuple(_planned(config, job) for job in bakeoff.jobs)
     return DryRun(

@@ -63,16 +63,13 @@ def run_bakeoff(workspace: Workspace, *, workers: int | None = None, command: Se
         return bakeoff
 
 
-def read_data(bakeoff: Bakeoff, *, cached: bool = True) -> None:
-    """Read and split the data, and make the jobs; nothing is fitted.
-
-    ``cached``: with the folds of earlier bake-offs.
-    """
+def read_data(bakeoff: Bakeoff) -> None:
+    """Read and split the data, and make the jobs; nothing is fitted."""
     for feature in bakeoff.features:
         feature.start(bakeoff)
     workspace = bakeoff.workspace
     workspace.check_stored()
-    bakeoff.prepared = workspace.prepare(cached=cached)
+    bakeoff.prepared = workspace.prepare()
     for feature in bakeoff.features:
         feature.with_data(bakeoff)
     with workspace.observer.progress("plan the tasks"):
@@ -80,6 +77,8 @@ def read_data(bakeoff: Bakeoff, *, cached: bool = True) -> None:
     report_seeds(workspace, bakeoff.jobs)
     for feature in bakeoff.features:
         feature.with_jobs(bakeoff)
+    for prepared in bakeoff.prepared:
+        prepared.info.full.forget_rows()  # checks alone looked at them
 
 
 def _plan(bakeoff: Bakeoff) -> None:

@@ -46,6 +46,15 @@ def duration_text(seconds: float) -> str:
     return f"{round(seconds / _SECONDS[unit], 1):g}{unit}"
 
 
+def spoken_time(seconds: float) -> str:
+    """Return a duration as people say it: ``0.1 s``, ``3.1 s``, ``40 s``, ``3 min``, ``2.5 h``."""
+    if seconds < 0.95:
+        return f"{round(seconds, 3):.1g} s"
+    if seconds < 100:
+        return f"{round(seconds, 1 if seconds < 9.95 else 0):g} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+
+
 def plural(noun: str) -> str:
     """Return the plural of a regular noun, such as ``users`` or ``queries``."""
     return f"{noun[:-1]}ies" if re.search("[^aeiou]y$", noun) else f"{noun}s"

@@ -16,7 +16,6 @@ from evalplugin.cli import comparisons, options
 @click.option("--tracking-uri", help="MLflow tracking URI.")
 @click.option("--dataset", metavar="NAME", help="The only dataset to compare on; else all.")
 @click.option("--split", metavar="NAME", help="The only split to compare on; else all.")
-@options.intersect
 @comparisons.choices
 @click.option("--segment", metavar="NAME", help="Show groups of users too, such as activity.")
 @click.option("--overlap", is_flag=True, help="Show how much of the same every two models list.")

@@ -154,6 +154,3 @@ bakeoff = click.option(
 source_experiment = click.option(
     "--experiment", metavar="NAME", help="Where to look; alone: the latest run of each model there."
 )
-intersect = click.option(
-    "--intersect", is_flag=True, help="Of runs that differ: the metrics and users they share."
-)

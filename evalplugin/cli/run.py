@@ -32,13 +32,6 @@ from evalplugin.cli.shared import echo, load_all, open_checked
     help="Run this model of the config and no other, several times; a gate decides nothing then.",
 )
 @click.option("--fresh", "mode", flag_value="fresh", help="Compute all anew, take nothing from the store.")
-@click.option(
-    "--fresh-model",
-    "fresh_models",
-    metavar="MODEL",
-    multiple=True,
-    help="Compute this model anew, several times; take the others from the store.",
-)
 @options.if_changed
 @options.outcome_file
 @click.option("--wide", is_flag=True, help="Show all metrics, the costs, and all links.")
@@ -50,7 +43,6 @@ def run(
     workers: int | None,
     mode: str | None,
     only: tuple[str, ...],
-    fresh_models: tuple[str, ...],
     if_changed: bool,
     outcome_file: Path | None,
     wide: bool,
@@ -60,17 +52,10 @@ def run(
 
     What was computed before is taken from the store (see `evalplugin cache`), and only the rest is computed.
     """
-    if fresh_models and mode is not None:
-        raise click.UsageError(
-            f"--fresh-model computes some models anew, which --{mode} does not: choose one"
-        )
-    if fresh_models:
-        mode = "fresh"
     for path in configs if only or mode == "fresh" else ():
         if path.suffix not in (".yaml", ".yml") and not path.exists():
             raise click.UsageError(
-                f"{path} is not a config; is it a model? --only {path} runs it alone, --fresh-model {path} computes it "
-                f"anew"
+                f"{path} is not a config; is it a model? --only {path} runs it alone, with --fresh anew"
             )
     if if_changed and mode == "fresh":
         raise click.UsageError(
@@ -88,9 +73,7 @@ def run(
         checked = load_all(
             configs, overrides=overrides, data_home=where["data_home"], engine=where.pop("engine")
         )
-        workspaces = open_checked(
-            checked, observer, mode=mode or "run", only=only, fresh_models=fresh_models, **where
-        )
+        workspaces = open_checked(checked, observer, mode=mode or "run", only=only, **where)
     except Exception as error:
         if not dry_run:
             from evalplugin.features.notifications.feature import tell_of_failure

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, reduce
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -127,16 +127,3 @@ def with_choice(contest: Contest, *, baseline: str | None = None, primary: str |
         baseline=baseline or contest.baseline,
         metrics=(metric, *(m for m in contest.metrics if m != metric)),
     )
-
-
-def with_common_users(contest: Contest) -> Contest:
-    """Return a contest of the users that every model with scores has."""
-    users = [m.scores.users for m in contest.models if m.scores is not None]
-    if all(np.array_equal(ids, users[0]) for ids in users):
-        return contest
-    common = reduce(np.intersect1d, users)
-    models = (
-        m if m.scores is None else replace(m, scores=m.scores.only(np.isin(m.scores.users, common)))
-        for m in contest.models
-    )
-    return replace(contest, models=tuple(models))

@@ -187,12 +187,8 @@ class CheckedConfig:
         given = ((section, self.section(section.key)) for section in self.spec.SECTIONS)
         return {name for section, value in given if value is not None for name in section.segments(value)}
 
-    def model_names(self, names: Sequence[str], *, given_as: str) -> tuple[str, ...]:
+    def model_names(self, names: Sequence[str]) -> tuple[str, ...]:
         """Return the names of some models, in the order of the config; the name of a grid means all its points.
-
-        Args:
-            names: As a user has given them.
-            given_as: The option or argument, for messages.
 
         Raises:
             ConfigError: No model has such a name.
@@ -200,7 +196,7 @@ class CheckedConfig:
         grids = {model.name: self.spec.models[int(model.path[1])].name for model in self.models}
         allowed = list(dict.fromkeys([*grids, *grids.values()]))
         unknown = [
-            f"{self.name}: {given_as}: no model is named {name!r}{did_you_mean(name, allowed, noun='models')}"
+            f"{self.name}: only: no model is named {name!r}{did_you_mean(name, allowed, noun='models')}"
             for name in dict.fromkeys(names)
             if name not in allowed
         ]

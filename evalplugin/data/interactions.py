@@ -126,6 +126,10 @@ class Interactions(ReadOnlyArrays):
         ends = np.cumsum(np.bincount(self.user, minlength=self.n_users), dtype=np.int64)
         return Rows(np.r_[0, ends], self.item[order], self.rating[order])
 
+    def forget_rows(self) -> None:
+        """Free the memory of ``rows``, which are made again when they are asked for."""
+        vars(self).pop("rows", None)
+
     def by_pair(self) -> Ints:
         """Return row numbers by user, item, rating and time, int64 (m,): the same for any order of the rows."""
         if self.repeats:
@@ -155,7 +159,7 @@ class Interactions(ReadOnlyArrays):
     @cached_property
     def active_users(self) -> Codes:
         """The users with interactions, ascending: int32 codes."""
-        return np.flatnonzero(self.rows.counts).astype(np.int32)
+        return np.flatnonzero(np.bincount(self.user, minlength=self.n_users)).astype(np.int32)
 
     @property
     def from_events(self) -> bool:

@@ -93,11 +93,9 @@ def test_a_bakeoff_on_objects_is_that_on_files(s3, uri, capsys):
     assert _run(_config(remote), uri) == 0
     logged = ["--tracking-uri", uri, "--experiment", "shop"]
     assert main(["compare", *logged, "--html", f"{remote}/page.html"]) == 0
-    assert main(["data", "shop.yaml", "--pictures", f"{remote}/pictures"]) == 0
     assert main(["history", *logged, "--chart", f"{remote}/trend.svg"]) == 0
     page = find_remote(f"{remote}/page.html")[0].open().read()
     assert b"vendor" in page
-    assert find_remote(f"{remote}/pictures/*.png")[0].open().read().startswith(b"\x89PNG")
     assert find_remote(f"{remote}/trend.svg")[0].size > 1000
     assert not list(Path().glob("s3*"))
     shown = capsys.readouterr()

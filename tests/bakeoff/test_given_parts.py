@@ -212,11 +212,3 @@ def test_commands_describe_the_parts(capsys: pytest.CaptureFixture[str]) -> None
     shown = capsys.readouterr().out
     assert "600 interactions of 60 users" in shown
     assert not mlflow.search_experiments(filter_string="name = 'tuned'")
-
-
-def test_overlap_ends_the_program_before_any_work(capsys: pytest.CaptureFixture[str]) -> None:
-    with Path("test.csv").open("a") as file:
-        file.write(Path("train.csv").read_text().splitlines()[1] + "\n")
-    assert main(["run", write_config(config(models=["popularity"], tune=None))]) == 2
-    assert "1 of 61 test pairs (fold 1) are in the train data too" in capsys.readouterr().err
-    assert main(["run", write_config(config(models=["popularity"], tune=None, split={"type": "given", "overlap": "drop"}))]) == 0  # fmt: skip  # noqa: E501

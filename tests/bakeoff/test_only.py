@@ -101,22 +101,20 @@ def test_a_part_is_another_config_for_if_changed(shop: str, capsys: pytest.Captu
 
 
 @pytest.mark.slow
-def test_fresh_model_is_computed_anew_and_the_others_are_not(shop: str) -> None:
+def test_a_model_alone_is_computed_anew_and_used_beside_the_others_from_then_on(shop: str) -> None:
     first = evalplugin.run(shop)
     assert fits() == [1, 2, 3]
-    again = evalplugin.run(shop, fresh="many")
+    alone = evalplugin.run(shop, only="many", fresh=True)
+    assert fits() == [1, 2, 3, 2, 3]
+    again = evalplugin.run(shop)
     assert fits() == [1, 2, 3, 2, 3]
     assert again.models[1].costs == first.models[1].costs
-    evalplugin.run(shop)
-    evalplugin.run(shop, only="one", fresh=["one"])
-    assert fits() == [1, 2, 3, 2, 3, 1]
-    evalplugin.run(shop, only="one", fresh=True)
-    assert fits() == [1, 2, 3, 2, 3, 1, 1]
+    assert [model.costs for model in again.models[2:]] == [model.costs for model in alone.models]
 
 
 def test_command_line_names_models_by_repeated_options(shop: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", shop]) == 0
-    assert main(["run", shop, "--only", "one", "--only", "random", "--fresh-model", "one"]) == 0
+    assert main(["run", shop, "--only", "one", "--only", "random", "--fresh"]) == 0
     assert fits() == [1, 2, 3, 1]
     capsys.readouterr()
     assert main(["run", shop, "--only", "many", "--dry-run"]) == 0
@@ -125,15 +123,15 @@ def test_command_line_names_models_by_repeated_options(shop: str, capsys: pytest
     assert "random" not in out
 
 
-def test_resumed_part_remembers_which_models_were_to_be_computed_anew(shop, capsys, monkeypatch):
+def test_resumed_part_remembers_that_it_was_to_be_computed_anew(shop, capsys, monkeypatch):
     assert main(["run", shop]) == 0
     with monkeypatch.context() as patched:
         patched.setattr("evalplugin.bakeoff.flow.compare", interrupt)
-        assert main(["run", shop, "--only", "one", "--only", "many(k=2)", "--fresh-model", "one"]) == 130
+        assert main(["run", shop, "--only", "one", "--only", "many(k=2)", "--fresh"]) == 130
     assert "run --resume shop.yaml --only one --only 'many(k=2)'" in capsys.readouterr().err
     assert main(["run", "--resume", shop, "--only", "one", "--only", "many(k=2)"]) == 0
     assert "continuing the bake-off" in capsys.readouterr().err
-    assert fits() == [1, 2, 3, 1]
+    assert fits() == [1, 2, 3, 1, 2]
 
 
 def interrupt(*_: object) -> None:
@@ -145,13 +143,9 @@ def interrupt(*_: object) -> None:
     [
         (["--only", "onee"], "shop.yaml: only: no model is named 'onee'; did you mean 'one'?"),
         (["--only", "x", "--only", "y"], "no model is named 'y'; models: random, one, many(k=2), many(k=3), many"),
-        (["--fresh-model", "man"], "shop.yaml: fresh: no model is named 'man'; did you mean 'many'?"),
-        (["--only", "one", "--fresh-model", "many"], "shop.yaml: fresh: no model is named 'many'; models: one"),
-        (["--fresh", "one"], "one is not a config; is it a model? --only one runs it alone, --fresh-model one"),
+        (["--fresh", "one"], "one is not a config; is it a model? --only one runs it alone, with --fresh anew"),
         (["--only", "one", "many"], "many is not a config; is it a model? --only many runs it alone"),
-        (["--fresh", "--fresh-model", "one"], "which --fresh does not: choose one"),
-        (["--resume", "--fresh-model", "one"], "which --resume does not: choose one"),
-        (["--if-changed", "--fresh-model", "one"], "asks for work all the same: choose one"),
+        (["--if-changed", "--fresh"], "asks for work all the same: choose one"),
     ],
 )  # fmt: skip
 def test_a_model_that_is_not_in_the_config_is_refused_before_any_work(argv, expected, shop, capsys):

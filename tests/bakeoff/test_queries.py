@@ -121,15 +121,6 @@ def test_queries_are_listed_scored_logged_and_read_back():
         assert pair.paired == other.paired
 
 
-@pytest.mark.slow
-def test_workers_give_the_same_scores():
-    checked = load(config() | {"models": ["popularity", "neighbours.item"]})
-    one, two = (run_bakeoff(checked, workers=workers, mode="fresh") for workers in (1, 2))
-    for a, b in zip(one.models, two.models, strict=True):
-        np.testing.assert_array_equal(a.per_user.values, b.per_user.values)
-        assert a.per_user.units.noun == b.per_user.units.noun == "query"
-
-
 def test_notes_tell_how_many_queries_repeat_an_item_of_their_session():
     (data,) = prepare(load(config()), None, Observer())
     fold = data.folds[0]
@@ -257,14 +248,3 @@ def test_models_that_cannot_answer_a_history_are_refused():
     told = r"surprise\.SVD cannot list items for users who are not in the train data"
     with pytest.raises(ConfigError, match=told):
         load(config() | {"models": ["popularity", "surprise.SVD"]})
-
-
-def test_sessions_of_two_parts_are_refused_with_place():
-    clicks().to_csv("one.csv", index=False)
-    clicks().tail(30).to_csv("two.csv", index=False)
-    given = config() | {"split": {"type": "next_item", "test": "given"}}
-    paths = {"train": "one.csv", "test": "two.csv"}
-    given["datasets"][0]["path"] = {part: str(Path(file).absolute()) for part, file in paths.items()}
-    told = r"split.test: .*7 of 60 sessions are in the train part and in the test part: 53 \(\d event(s)? and \d\), "
-    with pytest.raises(DataError, match=told):
-        run_bakeoff(load(given))

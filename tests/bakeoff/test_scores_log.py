@@ -174,9 +174,7 @@ def test_runs_of_two_tables_are_compared_on_the_units_they_share(uri: str, name:
     later = scores(seed=2).query("llm != 'small'").query("question != 'q3'")
     second = compare(later, uri, name=name).links
     runs = [first.compared[0], second.compared[0]]
-    with pytest.raises(DataError, match="--intersect" if name == "answers" else "left out"):
-        evalplugin.compare(*runs, tracking_uri=uri)
-    (shared,) = evalplugin.compare(*runs, tracking_uri=uri, intersect=True)
+    (shared,) = evalplugin.compare(*runs, tracking_uri=uri)
     metric = shared.contest.primary
     assert {model.cells[metric].users for model in shared.models} == {46}
 
@@ -187,10 +185,10 @@ def test_runs_whose_units_are_in_other_clusters_are_refused(uri: str) -> None:
     links = [compare(rows, uri, cluster="text").links for rows in (table, other)]
     runs = [link.compared[0] for link in links if link is not None]
     with pytest.raises(DataError, match="clusters: q9 is in '2' and in '0'"):
-        evalplugin.compare(*runs, tracking_uri=uri, intersect=True)
+        evalplugin.compare(*runs, tracking_uri=uri)
 
 
-def test_runs_with_other_clusters_or_directions_are_refused(uri: str) -> None:
+def test_runs_with_other_clusters_are_refused_and_metrics_with_other_directions_left_out(uri: str) -> None:
     links = [
         compare(scores(), uri, **choices).links
         for choices in ({}, {"cluster": "text"}, {"lower_is_better": ["seconds", "points"]})
@@ -198,8 +196,9 @@ def test_runs_with_other_clusters_or_directions_are_refused(uri: str) -> None:
     runs = [link.compared[0] for link in links if link is not None]
     with pytest.raises(DataError, match="clusters: none"):
         evalplugin.compare(runs[0], runs[1], tracking_uri=uri)
-    with pytest.raises(DataError, match="definition of points"):
-        evalplugin.compare(runs[0], runs[2], tracking_uri=uri)
+    (comparison,) = evalplugin.compare(runs[0], runs[2], tracking_uri=uri)
+    assert comparison.contest.metrics == ("seconds", "right")
+    assert "left out, as not all runs have them by the same definition: points" in comparison.contest.notes[0]
 
 
 @pytest.mark.parametrize(
@@ -238,12 +237,6 @@ def test_a_segment_called_as_the_column_of_units_is_refused(uri: str) -> None:
 def test_a_place_of_the_log_needs_a_log(choices: dict[str, str]) -> None:
     with pytest.raises(DataError, match="log=True"):
         compare(scores(), **choices)
-
-
-def test_a_gate_refuses_scores_of_a_table(uri: str, capsys: pytest.CaptureFixture[str]) -> None:
-    compare(scores(), uri, baseline="small")
-    assert main(["gate", "--bakeoff", "latest", "--tracking-uri", uri]) == 2
-    assert "scores of a table" in capsys.readouterr().err
 
 
 def test_the_command_logs_and_prints_the_links(uri: str, capsys: pytest.CaptureFixture[str]) -> None:

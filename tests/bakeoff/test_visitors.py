@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +9,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from bakeoffs import interrupt_bakeoff, run_bakeoff
-from mlflow import MlflowClient
-from samples import TINY, RecordingObserver, refusal, small_config, write_config
+from samples import RecordingObserver, small_config
 
 import evalplugin
 from evalplugin.base.errors import ConfigError, UnchangedError
 from evalplugin.cli import main
 from evalplugin.comparison.comparison import Comparison
-from evalplugin.execution.observer import Observer
-from evalplugin.execution.runner import prepare
 from evalplugin.features.base import Bakeoff
 from evalplugin.features.config import load
 
@@ -124,13 +120,6 @@ def test_cached_resumed_and_read_back_it_has_the_same_bits(capsys: pytest.Captur
 
 
 @pytest.mark.slow
-def test_workers_and_ranges_of_queries_give_the_same_bits() -> None:
-    expected = numbers(only(run(config()).comparisons))
-    engine = {"engine": {"type": "local", "users_per_task": 50}}
-    assert numbers(only(run(config(**engine), workers=2, mode="fresh").comparisons)) == expected
-
-
-@pytest.mark.slow
 def test_only_intervals_and_tests_depend_on_clusters() -> None:
     with_, without = (run(config(**changes)) for changes in ({}, SESSIONS))
     for a, b in zip(with_.models, without.models, strict=True):
@@ -145,27 +134,6 @@ def test_only_intervals_and_tests_depend_on_clusters() -> None:
 
 
 @pytest.mark.slow
-def test_without_a_column_of_clusters_nothing_new_is_logged() -> None:
-    # MLflow's own client keeps a connection by its URI: a relative one would meet the file of an earlier test.
-    client, names = MlflowClient(f"sqlite:///{Path.cwd()}/mlflow.db"), []
-    for changes in (SESSIONS, {}):
-        comparison = only(run(config(**changes)).comparisons)
-        read = only(evalplugin.compare(tracking_uri=STORE))
-        assert numbers(read) == numbers(comparison)
-        run_id = read.models[0].run_id
-        assert run_id is not None
-        data = client.get_run(run_id).data
-        table = pd.read_parquet(client.download_artifacts(run_id, "data/segments.parquet"))
-        # Gaps between groups need enough visitors in each.
-        metrics = {name for name in data.metrics if not re.search(r"^segment/.*\.(gap|worst)", name)}
-        names.append((set(data.params), metrics, list(table)))
-    (params, metrics, columns), (more_params, same_metrics, more_columns) = names
-    assert more_params == params
-    assert (same_metrics, more_columns) == (metrics, [*columns, "cluster"])
-    assert "cluster" not in columns
-
-
-@pytest.mark.slow
 def test_of_changed_clusters_nothing_is_resumed_or_skipped() -> None:
     run(config())
     frame = clicks()
@@ -173,29 +141,6 @@ def test_of_changed_clusters_nothing_is_resumed_or_skipped() -> None:
     with pytest.raises(UnchangedError):
         run(config(), if_changed=True)
     run(config(frame), if_changed=True)
-
-
-@pytest.mark.slow
-def test_runs_with_other_clusters_are_not_compared() -> None:
-    run(config(experiment="by visitor"))
-    frame = clicks()
-    other = {"experiment": "of sessions", **SESSIONS}
-    run(config(**other))
-    frame.loc[frame["session"] >= 100, "visitor_id"] = "v99"
-    run(config(frame, experiment="changed"))
-    ids = {}
-    for name in ("by visitor", "of sessions", "changed"):
-        comparison = only(evalplugin.compare(tracking_uri=STORE, experiment=name))
-        ids[name] = [str(row.run_id) for row in comparison.models[:2]]
-    pairs = {
-        "of sessions": "clusters: visitor in .*; none in ",
-        "changed": "clusters: .* is in 'v.*' and in 'v99'",
-    }
-    for name, message in pairs.items():
-        runs = [ids["by visitor"][0], ids[name][1]]
-        for intersect in (False, True):
-            said = refusal(evalplugin.compare, *runs, tracking_uri=STORE, intersect=intersect)
-            assert re.search(message, said), said
 
 
 def test_lists_from_elsewhere_have_the_clusters_of_the_bake_off() -> None:
@@ -210,7 +155,7 @@ def test_lists_from_elsewhere_have_the_clusters_of_the_bake_off() -> None:
     files = ["--lists", "vendor.csv", "--truth", "truth.csv", "--query", "user", *metrics]
     logged = ["--log", "--name", "vendor", "--experiment", "shop", "--tracking-uri", STORE]
     assert main(["score", *files, *logged]) == 0
-    read = only(evalplugin.compare("vendor", "session.popularity", tracking_uri=STORE, intersect=True))
+    read = only(evalplugin.compare("vendor", "session.popularity", tracking_uri=STORE))
     assert read.contest.units.independent == "visitor"
     (vendor,) = (pair for pair in read.pairs if pair.metric == "rr@10")
     expected = next(
@@ -227,52 +172,6 @@ def test_a_gate_counts_visitors() -> None:
     decision = run(config(gate=gate)).decision
     conditions = [c for c in decision.conditions if c.challenger == "session.markov"]
     assert [(c.name, c.passed, c.measured) for c in conditions] == [("visitors", False, visitors)]
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (
-            lambda f: f.rename(columns={"visitor_id": "visitor"}),
-            "no cluster column 'visitor_id'; did you mean 'visitor'?",
-        ),
-        (
-            lambda f: f.assign(visitor_id=f["visitor_id"].where(f.index != 7)),
-            "column 'visitor_id', row 8 (counted from 1) is empty: no cluster id may be missing",
-        ),
-        (lambda f: f.assign(visitor_id=1), "column 'visitor_id' puts all tested sessions into one cluster, '1'"),
-        (lambda f: f.assign(visitor_id=0.5), "cluster ids must be integers or text"),
-    ],
-)  # fmt: skip
-def test_bad_clusters_are_refused_before_anything_is_fitted(change: Any, message: str) -> None:
-    assert message in refusal(prepare, load(config(change(clicks()))), None, Observer())
-
-
-def test_a_session_of_two_visitors_is_refused_by_name() -> None:
-    frame = clicks()
-    last = frame.index[frame["session"] == 7][-1]
-    frame.loc[last, "visitor_id"] = "x"
-    said = refusal(prepare, load(config(frame)), None, Observer())
-    assert "column 'visitor_id' has two values for session 7, 'v" in said
-    assert f"'x' in row {last + 1} (counted from 1)" in said
-    assert main(["run", write_config(config(frame))]) == 2
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        (
-            {"split": {"type": "next_item", "cluster": "item"}},
-            "column 'item' cannot be both item and cluster",
-        ),
-        (
-            {"datasets": [TINY], "metrics": ["rr@10"]},
-            "split.cluster: split next_item: the data has no column",
-        ),
-    ],
-)
-def test_columns_that_are_no_clusters_are_refused(changes: dict[str, Any], message: str) -> None:
-    assert message in refusal(prepare, load(config(**changes)), None, Observer())
 
 
 def test_tuning_takes_no_clusters() -> None:

@@ -16,6 +16,7 @@ from evalplugin.base.numbers import (
     signed,
     span,
 )
+from evalplugin.base.units import spoken_time
 
 
 @pytest.mark.parametrize(
@@ -29,6 +30,17 @@ def test_a_share_is_never_rounded_to_none_or_all(value: float, shown: str) -> No
 def test_what_is_undefined_is_a_dash() -> None:
     assert number(float("nan")) == "–"
     assert span(float("nan"), 0.5) == ""
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.0, "0 s"), (0.00004, "0 s"), (0.013, "0.01 s"), (0.13, "0.1 s"), (0.97, "1 s"), (3.14, "3.1 s"),
+        (9.97, "10 s"), (13.97, "14 s"), (99.0, "99 s"), (520.8, "9 min"), (9000.0, "2.5 h"),
+    ],
+)  # fmt: skip
+def test_times_are_as_people_say_them(seconds: float, text: str) -> None:
+    assert spoken_time(seconds) == text
 
 
 @pytest.mark.parametrize(

@@ -86,20 +86,6 @@ def test_score_out_never_replaces_an_input(files, option, capsys):
     assert {path: Path(path).read_bytes() for path in inputs.values()} == before
 
 
-def test_score_out_is_no_file_of_the_folder_that_is_read(files, capsys):
-    assert score(*asked("folder"), "--out", "folder/scores.parquet") == 2
-    assert not Path("folder/scores.parquet").exists()
-    assert score(*asked("folder/*.parquet"), "--out", "folder/scores.csv") == 0
-
-
-@pytest.mark.filterwarnings("ignore:Query string argument")  # of SQLAlchemy, which the driver does not take
-def test_score_log_links_are_without_credentials(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert score(*asked(), "--log", "--tracking-uri", "sqlite:///mlflow.db?key=the-secret") == 0
-    shown = "".join(capsys.readouterr())
-    assert "mlflow.db?key=***" in shown
-    assert "the-secret" not in shown
-
-
 def test_score_options_train_threshold_and_columns(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     LISTS.set_axis(["u", "i", "place"], axis=1).to_csv("other.csv", index=False)
     argv = (
@@ -158,13 +144,6 @@ def test_score_ids_text_reads_csv_ids_as_text(files: Path, capsys: pytest.Captur
         assert json.loads(capsys.readouterr().out)["rr"]["mean"] == 1 / 2
 
 
-def test_csv_scores_that_turn_fractional_late_are_read(files: Path) -> None:
-    rows = [f"{number},1,3" for number in range(150_000)]
-    Path("long.csv").write_text("\n".join(["user,item,score", *rows, "150000,1,3.5"]))
-    Path("long_truth.csv").write_text("user,item\n150000,1\n")
-    assert evalplugin.score("long.csv", "long_truth.csv", ["rr"]).means == {"rr": 1}
-
-
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
@@ -172,36 +151,14 @@ def test_csv_scores_that_turn_fractional_late_are_read(files: Path) -> None:
         (asked()[:4], "no metric is asked for"),
         ([*asked(), "-m", "rrr"], "did you mean 'rr'"),
         (asked("lists.dat"), "the format is not known by the name"),
-        (asked(truth="broken.parquet"), "broken.parquet: cannot be read:"),
-        (asked("empty.csv"), "empty.csv is empty: it has no line with the names of its columns"),
-        (asked("head.csv"), "head.csv: there are no rows"),
-        ([*asked(), "--item", "iten"], "lists.csv: no item column 'iten'; did you mean 'item'?"),
         ([*asked(), "--out", "x.txt"], "x.txt: per-user scores are written as .parquet or .csv, not '.txt'"),
         ([*asked(), "--out", "no/x.csv"], "there is no folder"),
         ([*asked(), "--memory", "much"], "memory must be a size such as 2GB or 500MB, not 'much'"),
         ([*asked(), "--memory", "1KB"], "only Parquet files are scored in partitions"),
-        (
-            asked("text.csv"),
-            "user ids are text in the lists (such as 'a'), but integers in the truth (such as 1)",
-        ),
-        (
-            asked("null.csv"),
-            "null.csv: column 'item', row 2 (counted from 1) is empty: no item id may be missing",
-        ),
-        ([*asked("bad.txt", "qrels.txt"), *TREC], "bad.txt: line 1: the score must be a number, not 'x'"),
-        (
-            [*asked("qrels.txt", "qrels.txt"), *TREC],
-            "line 1: a line of a TREC run has 6 values (user q0 item trec_",
-        ),
     ],
 )
 def test_score_errors_exit_2_with_a_message(files, capsys, argv, message):
-    head = "user,item,rank\n"
-    for name, text in {
-        "lists.dat": "x", "broken.parquet": "x", "empty.csv": "", "head.csv": head, "text.csv": f"{head}a,1,1\n",
-        "null.csv": f"{head}1,1,1\n1,,2\n", "bad.txt": "u1 Q0 d2 1 x tag\n", "qrels.txt": QRELS,
-    }.items():  # fmt: skip
-        Path(name).write_text(text)
+    Path("lists.dat").write_text("x")
     assert score(*argv) == 2
     out, err = capsys.readouterr()
     assert message in err

@@ -44,7 +44,6 @@ COMMANDS = (
     "compare --html URI --tracking-uri sqlite:///none.db",
     "compare-scores URI --unit user",
     "history --experiment x --tracking-uri sqlite:///none.db --chart URI",
-    "data shop.yaml --pictures URI",
     "run URI",
     "run shop.yaml --dry-run --outcome URI",
     "cache list --store URI",
@@ -52,9 +51,8 @@ COMMANDS = (
     "run shop.yaml --dry-run --set tracking.uri=URI",
     f"{SCORE} --log --tracking-uri URI",
     "compare --tracking-uri URI",
-    "gate --tracking-uri URI",
     "history --experiment x --tracking-uri URI",
-    "power --experiment x --tracking-uri URI",
+    "power shop.yaml --experiment x --tracking-uri URI",
     "run shop.yaml --dry-run --set datasets.0.type=URI",
 )
 
@@ -65,7 +63,7 @@ def test_no_command_prints_the_credentials_of_a_uri(command, capfd, monkeypatch)
     Path("lists.csv").write_text("user,item,rank\n1,1,1\n")
     Path("truth.csv").write_text("user,item\n1,1\n")
     option = command.partition(" URI")[0].split()[-1]
-    is_output = option in ("--out", "--html", "--chart", "--pictures", "--outcome")
+    is_output = option in ("--out", "--html", "--chart", "--outcome")
     is_store = command.endswith("--tracking-uri URI")
     for uri in STORES if is_store else (*URIS, *OUTPUTS) if is_output else URIS:
         monkeypatch.setattr("evalplugin.base.secrets._registered", set())  # by the URI before

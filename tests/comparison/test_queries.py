@@ -6,20 +6,17 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from evalplugin.comparison.compared import ComparedModel, metric_cells
 from evalplugin.comparison.comparison import Comparison, compare
 from evalplugin.comparison.contest import Contest
-from evalplugin.data.queries import query_ids, session_ids
+from evalplugin.data.queries import query_ids
 from evalplugin.features.gate.decide import decide
 from evalplugin.features.gate.decision import Decision
 from evalplugin.features.gate.schema import Gate
-from evalplugin.features.power.power import PowerTest, power_of_runs
 from evalplugin.metrics import parse
 from evalplugin.metrics.scores import PerUserScores, Units
-from evalplugin.segments import Segmentation, clustering
+from evalplugin.segments import Segmentation
 
 N, EACH = 400, 7
 _RNG = np.random.default_rng(4)
@@ -90,16 +87,6 @@ def test_means_over_sessions_count_each_session_once() -> None:
     assert (cell.over_clusters.n, cell.over_clusters.clusters) == (3, None)
 
 
-def test_means_over_sessions_of_equal_queries_are_those_of_users(users, queries):
-    for row, other in zip(users.models, queries.models, strict=True):
-        for metric, cell in row.cells.items():
-            assert cell.over_clusters is None
-            wide = other.cells[metric].over_clusters
-            # Sums of equal values are rounded, and resamples draw sessions in the order of their ids.
-            assert (wide.mean, wide.n, wide.method) == (pytest.approx(cell.mean), cell.users, cell.method)
-            assert wide.high - wide.low == pytest.approx(cell.high - cell.low, rel=0.05)
-
-
 def test_models_that_may_be_the_best_are_those_of_users(users: Comparison, queries: Comparison) -> None:
     one, many = users.best["rr"], queries.best["rr"]
     assert (one.models, one.rival) == (many.models, many.rival)
@@ -148,35 +135,3 @@ def test_a_gate_guards_groups_of_sessions_as_those_of_users() -> None:
     for a, b in zip(one, many, strict=True):
         assert (b.name, b.passed, b.users) == (a.name, a.passed, EACH * N)
         assert (b.measured, b.bound, b.p) == pytest.approx((a.measured, a.bound, a.p))
-
-
-def test_power_is_that_of_sessions() -> None:
-    one, many = (power_of_runs(PowerTest(), [contest(each)], gain=0.02).rows for each in (1, EACH))
-    for a, b in zip(one, many, strict=True):
-        assert b.detectable == pytest.approx(a.detectable, rel=1e-2)
-        assert b.users_needed == pytest.approx(EACH * (a.users_needed or 0), rel=0.02)
-        assert (a.cluster_size, b.cluster_size) == (None, EACH)
-
-
-@given(st.lists(st.integers(1, 4), min_size=2, max_size=12), st.integers(0, 2**32 - 1))
-def test_clusters_of_one_session_each_are_the_default(sizes: list[int], seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    places = np.concatenate([np.arange(1, n + 1) for n in sizes])
-    ids = np.sort(query_ids(np.repeat(np.arange(len(sizes)), sizes), places))
-    values = {name: rng.integers(0, 3, (len(ids), 1)) / 2 for name in ("a", "b", "c")}
-    named = rng.permutation([f"v{n}" for n in range(len(sizes))])
-    visitors = clustering("visitor", named[session_ids(ids).astype(int)], ids)
-
-    def compared(clusters: Segmentation | None = None) -> Comparison:
-        models = tuple(
-            ComparedModel(name, PerUserScores(Units.of_lists(ids, "query", clusters), own, ("rr",)))
-            for name, own in values.items()
-        )
-        return compare(Contest("b-1", "toy", "next_item", models, ("rr",), "a", 0, "test"))
-
-    by_session, by_visitor = compared(), compared(visitors)
-    assert by_visitor.contest.units.independent == "visitor"
-    for one, other in zip(by_session.models, by_visitor.models, strict=True):
-        assert repr(one.cells) == repr(other.cells)
-    assert repr(by_session.pairs) == repr(by_visitor.pairs)
-    assert repr(by_session.best["rr"]) == repr(by_visitor.best["rr"])

@@ -13,7 +13,6 @@ import pytest
 
 import evalplugin
 from evalplugin.comparison.comparison import Comparison
-from evalplugin.comparison.contest import with_common_users
 from evalplugin.features.ranks.ranks import ranks_of
 from evalplugin.report.documents import compare_latex, compare_markdown
 from evalplugin.report.frames import compare_frame, compare_json, frame_csv
@@ -205,8 +204,3 @@ def test_a_logged_comparison_is_ranked_by_shared_units_and_names_who_lacks_some(
     runs = [client.get_run(run).data.metrics for run in logged.links.compared]
     assert [run["shared/score"] for run in runs] == pytest.approx([172 / 180, 160 / 180, 156 / 180])
     assert [run["score"] for run in runs] == pytest.approx([207 / 300, 180 / 300, 156 / 180])
-
-
-def test_a_gate_takes_the_users_that_all_models_have() -> None:
-    contest = with_common_users(compare(answers())[0].contest)
-    assert [len(model.scores.users) for model in contest.models if model.scores] == [180] * 3

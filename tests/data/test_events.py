@@ -19,7 +19,6 @@ from evalplugin.data import Interactions, Split, Splitter
 from evalplugin.data.splits import Holdout, KFold, LastN, SampleUsers
 from evalplugin.data.temporal import Temporal
 from evalplugin.execution.runner import prepare
-from evalplugin.execution.store.contents import folds_files, read_folds
 from evalplugin.features.config import load
 from evalplugin.features.data_card.card import card_of, split_card
 from evalplugin.features.tuning.feature import studies_of
@@ -140,19 +139,6 @@ def test_popularity_counts_events() -> None:
     assert model.scores(np.array([0]))[0].tolist() == [4.0, 5.0, 3.0]  # users: 2, 2 and 3
 
 
-def test_stored_folds_keep_counts_and_the_log(tmp_path: Path) -> None:
-    data = events(many())
-    folds = LastN(n=3).split(data, np.random.default_rng(0))
-    for name, write in folds_files(folds).items():
-        with (tmp_path / name).open("wb") as file:
-            write(file)
-    (fold,) = read_folds(tmp_path, data)
-    assert fold.train.digest == folds[0].train.digest
-    assert fold.test.digest == folds[0].test.digest
-    assert fold.log.events
-    assert fold.log.digest == folds[0].log.digest
-
-
 METRICS = ["recall@5", "recall(truth=repeat)@5", "recall(truth=explore)@5"]
 
 
@@ -260,7 +246,7 @@ def test_lists_from_elsewhere_are_scored_by_parts_of_the_truth_with_the_same_bit
 def test_models_are_tuned_on_events_that_may_repeat() -> None:
     tuned = {"models": [{"name": "ease", "type": "ease", "tune": {"l2": [1.0, 10.0]}}]}
     workspace = Workspace.open(load(config(**tuned)))
-    prepared = workspace.prepare(cached=False)
+    prepared = workspace.prepare()
     (study,) = studies_of(workspace.config, prepared, workspace.jobs(prepared))
     validation: Split = study.base.split
     assert validation.test.n_events == 4 * 40

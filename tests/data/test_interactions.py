@@ -185,28 +185,6 @@ def test_counts_and_numbers_held_as_objects_are_ratings() -> None:
     assert encoded([1, 2], [1, 2], rating=pd.Series([3, 0.5], dtype=object)).rating.tolist() == [3.0, 0.5]
 
 
-DAY = 86_400
-
-
-@pytest.mark.parametrize(
-    ("times", "seconds", "fractions"),
-    [
-        ([5, 7], [5, 7], None),
-        ([5.0, 7.0], [5, 7], None),
-        ([5.9, -0.5], [5, -1], [900, 500]),
-        (pd.to_datetime(["1970-01-02", "1969-12-31"]), [DAY, -DAY], None),
-        (pd.to_datetime(["1970-01-02T01:00:00+01:00"] * 2), [DAY, DAY], None),
-        (pd.to_datetime(["1970-01-02 00:00:00.5", "1969-12-31 23:59:59.5"]), [DAY, -1], [500, 500]),
-        (np.array(["9999-01-01", "0001-01-01"], dtype="M8[s]"), [253370764800, -62135596800], None),
-    ],
-)
-def test_times_are_whole_seconds_for_models_and_keep_their_fractions(times, seconds, fractions):
-    data = encoded([1, 2], [1, 2], timestamp=times)
-    assert data.timestamp.tolist() == seconds
-    assert (None if data.fraction is None else data.fraction.tolist()) == fractions
-    assert data.notes == ()
-
-
 @pytest.fixture
 def repeated() -> pd.DataFrame:
     rows = [

@@ -39,8 +39,6 @@ from evalplugin.data.background import background_of
 from evalplugin.data.filters import Period
 from evalplugin.data.times import moment_text, number_text, timestamp_of
 from evalplugin.execution.shared import read_value, write_value
-from evalplugin.execution.store.contents import folds_files, read_folds
-from evalplugin.models import MODELS
 
 START = 1_700_000_000  # 2023-11-14T22:13:20Z
 UNITS = {"ms": 10**3, "us": 10**6, "ns": 10**9}
@@ -209,21 +207,6 @@ def test_sessions_that_end_within_a_second_are_in_order() -> None:
     assert "1:1" not in tested(99)
 
 
-@pytest.mark.parametrize("model", ["session.markov", "session.knn", "session.rules"])
-def test_session_models_get_events_in_order_of_their_times(model: str) -> None:
-    frame = events(40)
-    shuffled = made(datetimes(frame["time"]), frame, duplicates="keep")
-    in_order = frame.sort_values(["user", "time"])
-    plain = made(datetimes(in_order["time"]), in_order, duplicates="keep")
-    scores: list[list[Any]] = []
-    for data in (shuffled, plain):
-        fitted = MODELS.create(model, {})
-        fitted.fit(data, rng())
-        users = np.arange(data.n_users, dtype=np.int32)
-        scores.append([fitted.scores(users), fitted.recommend_for(users, data)])
-    np.testing.assert_array_equal(scores[0], scores[1])
-
-
 def test_merged_events_have_the_time_and_place_of_the_latest() -> None:
     frame = pd.DataFrame(
         [(1, 5, 900), (1, 6, 500), (1, 5, 100), (1, 6, 700)], columns=["user", "item", "time"]
@@ -271,17 +254,6 @@ def test_copies_of_data_keep_its_times(tmp_path: Path) -> None:
     [fold] = NewUsers(n_users=30, fold_in="before_last_n", n=1).split(data, rng())
     write_value(data, tmp_path / "shared")
     assert read_value(tmp_path / "shared").digest == data.digest
-    for name, write in folds_files([fold]).items():
-        with (tmp_path / name).open("wb") as file:
-            write(file)
-    (tmp_path / "shared").unlink()
-    [cached] = read_folds(tmp_path, data)
-    for ours, theirs in [
-        (fold.train, cached.train),
-        (fold.test, cached.test),
-        (fold.history, cached.history),
-    ]:
-        assert ours.digest == theirs.digest
     assert len(fold.known.time) == len(fold.known)
 
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import ctypes
 import multiprocessing
-import os
-import signal
 import subprocess
 import sys
 import threading
@@ -32,11 +29,6 @@ def throw(error: BaseException) -> None:
 
 def recurse() -> None:
     recurse()
-
-
-def exhaust_handles() -> None:
-    while True:
-        HELD.append(open(os.devnull, "rb"))  # noqa: SIM115
 
 
 def print_much() -> None:
@@ -74,12 +66,6 @@ FITS: dict[str, tuple[Callable[[], Any], str | None]] = {
     "processes": (leave_processes, None),
 }
 # Behaviours that end their process, or take all of its handles: they need a process of their own.
-OWN_PROCESS: dict[str, tuple[Callable[[], Any], str | None]] = {
-    "exit": (lambda: os._exit(0), "ended with exit code 0 before the task was done"),
-    "segfault": (lambda: ctypes.string_at(0), "was ended by SIGSEGV"),
-    "kill": (lambda: os.kill(os.getpid(), signal.SIGKILL), "was ended by SIGKILL"),
-    "handles": (exhaust_handles, "OSError: [Errno 24] Too many open files: '/dev/null'"),
-}
 
 
 @evalplugin.model("bad-fit")
@@ -91,7 +77,7 @@ class BadFit:
 
     def fit(self, train: Any, rng: Any) -> None:
         self.counts = train.item_counts.astype(float)
-        behaviour, _ = {**FITS, **OWN_PROCESS}[self.how]
+        behaviour, _ = FITS[self.how]
         behaviour()
 
     def scores(self, users: Any) -> Any:

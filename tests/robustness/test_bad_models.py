@@ -78,7 +78,7 @@ def test_odd_scores_fail_alone(tmp_path: Path, bad: ModuleType) -> None:
 
 @pytest.mark.slow
 def test_every_bad_fit_in_a_worker_fails_alone(tmp_path: Path, bad: ModuleType) -> None:
-    expected = {how: part for how, (_, part) in {**bad.FITS, **bad.OWN_PROCESS}.items()}
+    expected = {how: part for how, (_, part) in bad.FITS.items()}
     assert_each_alone(outcomes(tmp_path, 2, "bad-fit", list(expected)), expected)
 
 

@@ -5,10 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 import sys
-from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +23,6 @@ from evalplugin.cli import main
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.runner import prepare
 from evalplugin.features.config import load
-from evalplugin.schedule import ScheduledConfig, Scheduler
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.usefixtures("no_drawing", "store")
@@ -55,21 +51,6 @@ import evalplugin
 class Boom:
     def fit(self, train, rng):
         raise ValueError("no")
-
-    def scores(self, users): ...
-"""
-
-WAITING = """
-import os, signal, time
-from dataclasses import dataclass
-import evalplugin
-
-@evalplugin.model("waiting")
-@dataclass
-class Waiting:
-    def fit(self, train, rng):
-        os.kill(os.getppid(), signal.SIGINT)  # Ctrl-C, at the moment when there is something to end
-        time.sleep(600)
 
     def scores(self, users): ...
 """
@@ -285,39 +266,6 @@ def test_what_cannot_be_scheduled_is_refused(argv: list[str], message: str, caps
     Path("link.yaml").symlink_to(config())
     assert main(["schedule", *argv]) == 2
     assert message in capsys.readouterr().err
-
-
-@dataclass(frozen=True)
-class DueNow(ScheduledConfig):
-    """Due in the moment in which the scheduler starts, and then not for long."""
-
-    asked: list[datetime] = field(default_factory=list)
-
-    def next(self, after: datetime) -> datetime:
-        self.asked.append(after)
-        return after if len(self.asked) == 1 else after.replace(year=2100)
-
-
-@pytest.mark.slow
-def test_ctrl_c_ends_the_runs_of_the_bake_off_that_is_running(monkeypatch, capfd):
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    Path("waiting.py").write_text(WAITING)
-    file = Path(config(plugins=["waiting.py"], models=["random", "waiting"])).absolute()
-    schedule = load(file).spec.schedule
-    lines: list[str] = []
-    job = DueNow(file, schedule)
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        code = Scheduler([job], (), lines.append, lambda text: None).run()
-    finally:
-        signal.signal(signal.SIGINT, before)
-    assert code == 130
-    (line,) = map(json.loads, lines)
-    assert line["exit_code"] == 130
-    assert line["outcome"] == "interrupted"
-    assert {run.data.tags["evalplugin.bakeoff"] for run in runs()} == {line["bakeoff"]}
-    assert statuses() == {"random": "FINISHED", "waiting": "KILLED"}
-    assert capfd.readouterr().out == ""
 
 
 @pytest.mark.slow

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
@@ -42,10 +42,11 @@ def stdout() -> Console:
     return console if console.is_terminal else Terminal(width=_UNBOUNDED)
 
 
-def show_table(table: Table, *, wide: bool = True) -> None:
+def show_table(table: Table, *, wide: bool = True, without: Sequence[str] = ()) -> None:
     """Print a table with its title, verdict and footnotes.
 
     ``wide``: one that is too wide is printed in parts, one below the other; else the first part, in 100 characters.
+    ``without``: what was left out of it.
     """
     console = stdout()
     width = min(console.width, _WIDTH if wide else _NARROW)
@@ -58,9 +59,8 @@ def show_table(table: Table, *, wide: bool = True) -> None:
         parts = list(table.parts(_widths(table), width))
         for part in parts if wide else parts[:1]:
             console.print(rich_table(part))
-        if not wide and (
-            hidden := [head for part in parts[1:] for head in part.heads if head not in parts[0].heads]
-        ):
+        hidden = [head for part in parts[1:] for head in part.heads if head not in parts[0].heads]
+        if not wide and (hidden := [*without, *hidden]):
             console.print(f"[dim]Not shown: {escape(', '.join(hidden))} (--wide).[/dim]", highlight=False)
     for line in table.footnotes:
         console.print(f"[dim]{coloured(line)}[/dim]", highlight=False)

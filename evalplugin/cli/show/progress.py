@@ -26,6 +26,7 @@ from rich.text import Text
 
 from evalplugin.base.secrets import redact_message
 from evalplugin.base.text import escape_controls
+from evalplugin.base.units import spoken_time
 from evalplugin.cli.shared import print_diagnostic, show_warning
 from evalplugin.cli.show.console import Terminal
 from evalplugin.execution.observer import Label, Observer, label_text
@@ -97,7 +98,7 @@ class _Step:
 
     def status(self, now: float) -> str:
         count = "" if self.total is None else f"{self.seen:,} of {self.total:,}, "
-        return f"{label_text(self.label)}: {count}for {_time(now - self.started)}"
+        return f"{label_text(self.label)}: {count}for {spoken_time(round(now - self.started))}"
 
 
 class _Lines(Observer):
@@ -142,10 +143,3 @@ class _Lines(Observer):
             steps = self.steps[::-1]  # the innermost first; the last one may just have ended
             if steps and now - self.reported >= SECONDS_BETWEEN_LINES:
                 self.report("; ".join(step.status(now) for step in steps))
-
-
-def _time(seconds: float) -> str:
-    """Return a duration as people say it: ``40 s``, ``3 min``, ``2.5 h``."""
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 
 _USERS = 20  # rows of the table of users or queries
+_MOST_ROWS = 20  # of leaderboards with intervals below their means, which take a line each
 # What has a score, and what is known of it.
 _USER = ("user", "interactions in the train data")
 _QUERY = ("query", "events of the session before it")
@@ -119,8 +120,10 @@ def show_users(users: pd.DataFrame, contest: Contest) -> None:
 def show_bakeoff(bakeoff: Bakeoff, *, wide: bool) -> None:
     """Print a leaderboard for each dataset and split, the verdicts, and a link; ``wide``: all columns and links."""
     console = stdout()
-    for table in with_shared_footnotes(list(map(leaderboard, bakeoff.comparisons))):
-        show_table(table, wide=wide)
+    is_long = not wide and sum(len(comparison.models) for comparison in bakeoff.comparisons) > _MOST_ROWS
+    boards = [leaderboard(comparison, intervals=not is_long) for comparison in bakeoff.comparisons]
+    for table in with_shared_footnotes(boards):
+        show_table(table, wide=wide, without=["intervals"] if is_long else [])
     sections = bakeoff.sections()
     for section in sections:
         if section.table is not None:
@@ -131,12 +134,15 @@ def show_bakeoff(bakeoff: Bakeoff, *, wide: bool) -> None:
         show_links(bakeoff.links)
     if codes := dict.fromkeys(finding.code for finding in bakeoff.findings):
         print_diagnostic(f"warnings printed above: {', '.join(codes)}")
+    gated = {section.statement.place for section in sections if section.statement is not None}
     for comparison in bakeoff.comparisons:
         where = f"{comparison.contest.place}: " if len(bakeoff.comparisons) > 1 else ""
         decided = verdict(comparison)
         console.print(f"[bold]{escape(where + decided.headline)}[/bold]", highlight=False)
-        for detail in decided.details:
+        for detail in decided.lines(is_gated=comparison.contest.place in gated):
             console.print(escape(detail), highlight=False)
+        if where:
+            console.print()
     for section in sections:
         if section.statement is not None:
             show_statement(section.statement)

@@ -59,10 +59,7 @@ def message_of(payload: Mapping[str, Any]) -> tuple[str, str]:
     lines = [
         (payload["decision"] or {}).get("reason"),
         payload["error"],
-        *(
-            f"{row['dataset']}: may be the best by {row['metric']}: {', '.join(row['may_be_best']) or 'none'}"
-            for row in payload["standings"]
-        ),
+        *(f"{row['dataset']}: {row['verdict']}" for row in payload["standings"]),
         *(f"{row['dataset']}: {row['model']} failed: {row['error']}" for row in payload["failed"]),
         *(f"{name}: {link}" for name, link in payload["links"].items() if link),
     ]

@@ -24,6 +24,7 @@ from evalplugin.execution.observer import Observer
 from evalplugin.features.base import Bakeoff, Feature
 from evalplugin.features.notifications.delivery import deliver, is_wanted
 from evalplugin.features.notifications.section import Notify
+from evalplugin.report.sentences.verdict import verdict
 
 Payload = dict[str, Any]
 
@@ -202,6 +203,7 @@ def _standings(comparison: Comparison) -> dict[str, Any]:
         "metric": contest.primary,
         "baseline": contest.baseline,
         "may_be_best": comparison.may_be_best,
+        "verdict": verdict(comparison).headline,
         "models": models,
     }
 

@@ -5,12 +5,15 @@ import re
 import time
 from contextlib import ExitStack
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
+from samples import Results, filled
 
 from evalplugin.cli.show import console, observer, progress
 from evalplugin.cli.show.console import Terminal, show_table
+from evalplugin.cli.show.tables import show_bakeoff
 from evalplugin.report.table import Table, numbers, text_rows, words
 
 
@@ -102,3 +105,31 @@ def test_narrow_terminal_cuts_no_number_of_a_table(monkeypatch):
     assert max(map(len, lines)) <= 80
     assert all(f"+0.{i}280 to +0.{i}680" in "".join(lines) for i in range(8))
     assert "".join(lines).count("x") == 800  # in each of eight parts
+
+
+@pytest.mark.parametrize("n_models", [20, 21])
+def test_a_long_leaderboard_leaves_intervals_to_wide(n_models, make, capsys):
+    names = [f"model{i:02}" for i in range(n_models)]
+    results = Results(make.bakeoff(names, baseline=names[0]), [make.model_result(n, 0.3) for n in names])
+    bakeoff = filled(results, make.comparisons(results))
+    show_bakeoff(bakeoff, wide=False)
+    out = capsys.readouterr().out
+    is_long = n_models > 20
+    assert ("Not shown: intervals, " in out) == is_long
+    assert ("95 % interval" in out) == (not is_long)
+    assert len(out.splitlines()) < 60
+    show_bakeoff(bakeoff, wide=True)
+    assert "95 % interval" in capsys.readouterr().out
+
+
+def test_verdicts_of_several_splits_stand_apart(
+    make: SimpleNamespace, capsys: pytest.CaptureFixture[str]
+) -> None:
+    models = [
+        make.model_result(n, 0.3, info=make.data_info("toy", split)) for split in "ab" for n in ("x", "y")
+    ]
+    results = Results(make.bakeoff(["x", "y"], baseline="x", splits=("a", "b")), models)
+    show_bakeoff(filled(results, make.comparisons(results)), wide=False)
+    lines = capsys.readouterr().out.splitlines()
+    (second,) = [i for i, line in enumerate(lines) if line.startswith("toy, b: ")]
+    assert lines[second - 1] == ""

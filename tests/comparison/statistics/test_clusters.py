@@ -15,7 +15,6 @@ from scipy import stats
 from evalplugin.base.errors import DataError
 from evalplugin.comparison.statistics.best import may_be_best
 from evalplugin.comparison.statistics.clusters import (
-    Clustered,
     cluster_means,
     cluster_spread,
     clusters_in_order,
@@ -150,14 +149,6 @@ def test_small_clusters_show_the_correlation_where_no_large_one_has_a_hit() -> N
     assert ours.method == "effective"
     assert ours.high == pytest.approx(stats.beta.ppf(0.975, x + 1, units - x))
     assert ours.low == pytest.approx(stats.beta.ppf(0.025, x, units - x + 1))
-
-
-def test_linearized_values_by_hand() -> None:
-    codes = clusters_in_order(CLUSTERS)
-    assert codes.tolist() == [0, 0, 1, 2, 2, 2]
-    residuals = np.array([-3 / sqrt(4 / 6), 0, 3 / sqrt(3 / 6)]) * sqrt(2 / 3)
-    expected = 3 + (residuals - residuals.mean()) * 3 / 6
-    np.testing.assert_allclose(Clustered.of(VALUES, codes).linearized, expected, rtol=1e-14)
 
 
 def test_cluster_means_by_hand() -> None:

@@ -60,16 +60,6 @@ def test_intervals_of_a_mean_hold_the_true_one() -> None:
     assert np.mean([not excludes(interval, MEAN) for interval in intervals]) == about(0.95)
 
 
-def test_a_detectable_difference_is_found_in_four_of_five_bakeoffs() -> None:
-    source = np.random.default_rng(3)
-    b = source.random((60, BAKEOFFS))
-    noise = source.normal(0, 0.2, (60, BAKEOFFS))
-    detectable = np.mean([pair.detectable for pair in compare_pairs(b + noise, b, rng=source)])
-    pairs = compare_pairs(b + noise + detectable, b, tests=("t",), rng=source)
-    for test in ("permutation", "t"):
-        assert np.mean([pair.p[test] <= ALPHA for pair in pairs]) == about(0.8)
-
-
 @pytest.mark.slow
 def test_families_hold_false_findings_no_more_often_than_stated() -> None:
     source, size, n = np.random.default_rng(4), 5, 1000

@@ -39,12 +39,6 @@ def test_the_t_interval_is_that_of_scipy() -> None:
     assert (ours.mean, ours.n, ours.level, ours.method) == (mean(values.tolist()), 500, 0.9, "t")
 
 
-def test_the_t_interval_by_hand() -> None:
-    half = 12.706204736432095 * sqrt(0.5) / sqrt(2)  # t(0.975, 1), the sample's deviation, sqrt(n)
-    ours = mean_interval(np.array([0.0, 1.0]), method="t", rng=rng())
-    assert (ours.low, ours.high) == (pytest.approx(0.5 - half), pytest.approx(0.5 + half))
-
-
 @pytest.mark.parametrize("n", [20, 150, 1000])
 def test_the_bootstrap_interval_agrees_with_that_of_scipy(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
     values = zero_inflated(n, n)

@@ -9,13 +9,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from mlflow import MlflowClient
 
 import evalplugin
 from evalplugin.base.errors import DataError, TrackingError
 from evalplugin.execution.results import ModelResult, Plan
 from evalplugin.features.gate.decision import Decision
-from evalplugin.features.gate.logged import ids_of, log_decision
+from evalplugin.features.gate.report import decision_tags
 from evalplugin.features.history import feature
 from evalplugin.features.history.feature import past_of, read_past, with_decision
 from evalplugin.tracking.read.runs import last_finished
@@ -33,6 +32,7 @@ def log(
     *results: ModelResult,
     status: str | None = "FINISHED",
     decided: dict[str, str] | None = None,
+    decision: Decision | None = None,
 ) -> None:
     """Log a bake-off without what this test does not read: pictures and the page."""
     tracker = MlflowTracker.open(asked, uri)
@@ -49,6 +49,8 @@ def log(
     tracker.client.log_metric(run_id, "models_failed", failed)
     for key, value in (decided or {}).items():
         tracker.client.set_tag(run_id, f"evalplugin.{key}", value)
+    if decision is not None:
+        tracker.writer.log(run_id, decision_tags(decision))
     tracker.client.set_terminated(run_id, status)
 
 
@@ -88,8 +90,7 @@ def test_models_stand_in_config_order_whichever_was_logged_first(make: SimpleNam
 
 
 def test_dataset_and_split_of_a_decision_are_read_back(make: SimpleNamespace, uri: str) -> None:
-    log(uri, asked(make, 1), make.model_result("knn", 0.5))
-    log_decision(uri, KEPT, ids_of(uri, "knn"))
+    log(uri, asked(make, 1), make.model_result("knn", 0.5), decision=KEPT)
     (found,) = read_past(uri, experiment="nightly")
     assert (found.outcome, found.champion, found.promoted) == ("keep", "random", None)
     assert found.decided == ("toy", "last_n")
@@ -135,23 +136,6 @@ def test_a_long_history_is_read_page_by_page(make, uri, monkeypatch):
     monkeypatch.setattr(feature, "_PAGE", 2)
     found = read_past(uri, experiment="nightly", last=4)
     assert [(b.id, b.champion) for b in found] == [(f"b-{n}", f"champion {n}") for n in range(2, 6)]
-
-
-def test_a_decision_whose_upload_fails_leaves_no_running_run(make, uri, monkeypatch):
-    log(uri, asked(make, 1), make.model_result("knn", 0.5), status=None)  # without a summary
-
-    def refuse(*args: object) -> None:
-        raise OSError("the bucket is closed")
-
-    monkeypatch.setattr(MlflowClient, "log_artifact", refuse)
-    runs = ids_of(uri, "knn")
-    with pytest.raises(TrackingError, match="cannot log the decision: the bucket is closed"):
-        log_decision(uri, KEPT, runs)
-    client = MlflowClient(tracking_uri=uri)
-    home = client.get_run(runs[0]).info.experiment_id
-    (run,) = client.search_runs([home], "tags.`evalplugin.role` = 'decision'")
-    assert run.info.status == "FAILED"
-    assert run.info.end_time is not None
 
 
 def test_history_function_returns_the_bakeoffs_by_a_metric(make: SimpleNamespace, uri: str) -> None:

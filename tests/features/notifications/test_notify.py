@@ -221,7 +221,8 @@ DONE = {
     "decision": {"reason": "svd may be better: 200 users are too few"},
     "error": None,
     "standings": [
-        {"dataset": "toy", "split": "last_n", "metric": "ndcg@10", "may_be_best": ["svd", "knn"], "models": []}
+        {"dataset": "toy", "split": "last_n", "metric": "ndcg@10", "may_be_best": ["svd"],
+         "verdict": "svd is the best.", "models": []}
     ],
     "failed": FAILED,
     "links": {"store": "http://h", "board": "http://h/#/1", "compare": None},
@@ -239,7 +240,7 @@ def test_apprise_sends_outcome_reason_and_links_as_plain_text(hook: Hook) -> Non
     assert hook.seen[0][1]["title"] == "cannot tell: nightly.yaml"
     assert hook.seen[0][1]["message"].splitlines() == [
         "svd may be better: 200 users are too few",
-        "toy: may be the best by ndcg@10: svd, knn",
+        "toy: svd is the best.",
         "toy: svd failed: no",
         "store: http://h",
         "board: http://h/#/1",
@@ -321,6 +322,7 @@ def test_payload_holds_standings_and_decision_without_credentials(make, header):
     (standings,) = message["standings"]
     assert (standings["dataset"], standings["metric"], standings["baseline"]) == ("toy", "ndcg@10", "random")
     assert list(standings["may_be_best"]) == ["svd"]
+    assert standings["verdict"].startswith("svd is the best: its ndcg@10 is ")
     ranks = {row["model"]: row["rank"] for row in standings["models"]}
     assert ranks == {"svd": 1, "knn": 2, "random": 3, "broken": None}
     assert standings["models"][0]["low"] < standings["models"][0]["mean"] < standings["models"][0]["high"]

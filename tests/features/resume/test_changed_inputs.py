@@ -75,7 +75,7 @@ def compute(*, same_process: bool = False, resolve: Callable[[str], str] | None 
     config = load(Path("shop.yaml"))
     store = Store(Path(".evalplugin").absolute(), report=said.append)
     cache = StepCache(store, **({} if resolve is None else {"resolve": resolve}))
-    jobs = jobs_of(config, prepare(config, None, Observer(), cache))
+    jobs = jobs_of(config, prepare(config, None, Observer()))
     load_cached(jobs, cache)
     for _, result in results_of(jobs, sequential_executor(Observer()), cache):
         assert result.error is None, result.error

@@ -163,7 +163,6 @@ def logged(folder: Path) -> dict[str, dict[str, Any]]:
 POINTS: dict[str, tuple[str | None, int, int]] = {
     "whole": (None, 0, 1),
     "reading-data": ("end read tiny", 1, 1),
-    "half-written-folds": ("before sums", 1, 1),
     "a-run-was-made": ("after create_run", 1, 1),
     "fitting-the-second-fold": ("begin fit counted, fold 2 of 2", 1, 1),
     "scores-are-there-and-lists-are-not": ("before write lists", 2, 1),
@@ -248,7 +247,7 @@ def test_killed_bake_off_resumes_to_the_same_result(point, killed):
     assert_same_end(place, folder / "whole")
     # It is the bake-off that was killed, if that had begun.
     begun = json.loads((place / "bakeoffs.json").read_text())
-    assert len(begun) == (0 if point in ("reading-data", "half-written-folds") else 1)
+    assert len(begun) == (0 if point == "reading-data" else 1)
     if begun:
         assert logged(place)["summary"]["bakeoff"] == begun[0]
     # Nothing whose lists were there was fitted again.
@@ -348,7 +347,7 @@ def computed(config: Path) -> int:
     """Return how many fits of the counted model a config takes; nothing is logged."""
     before, checked = fits(), load(config)
     cache = StepCache(Store(store_path()))
-    jobs = jobs_of(checked, prepare(checked, None, Observer(), cache))
+    jobs = jobs_of(checked, prepare(checked, None, Observer()))
     load_cached(jobs, cache)
     for _ in results_of(jobs, sequential_executor(Observer()), cache):
         pass
@@ -371,8 +370,8 @@ def test_a_damaged_entry_is_computed_anew_with_the_same_result(tmp_path: Path) -
     assert first.models[0].per_user.values.tobytes() == again.models[0].per_user.values.tobytes()
 
 
-def task_of(checked: CheckedConfig, cache: StepCache | None = None) -> Task:
-    return jobs_of(checked, prepare(checked, None, Observer(), cache))[0].tasks[0]
+def task_of(checked: CheckedConfig) -> Task:
+    return jobs_of(checked, prepare(checked, None, Observer()))[0].tasks[0]
 
 
 @pytest.mark.parametrize("text", [False, True], ids=["whole numbers", "text"])
@@ -395,19 +394,10 @@ def test_every_step_reads_back_bit_by_bit(tmp_path: Path, text: bool) -> None:
         )
     )
     cache = StepCache(Store(tmp_path))
-    task = task_of(checked, cache)
+    task = task_of(checked)
     made = run_task(task, "x", Observer())
     assert cache.store_result(task, made) is made
-    again = StepCache(Store(tmp_path))
-    read_task = task_of(checked, again)
-    assert len(again._used) == 1  # the folds
-    for part in ("train", "test"):
-        ours, theirs = getattr(read_task.split, part), getattr(task.split, part)
-        assert (ours.digest, ours.notes) == (theirs.digest, theirs.notes)
-        assert (ours.timestamp is not None) == text
-        assert_same_arrays(ours, theirs, "user", "item", "rating", *["timestamp"] * text)
-        assert not ours.user.flags.writeable
-    read = again.result(read_task)
+    read = StepCache(Store(tmp_path)).result(task_of(checked))
     assert (read.costs, read.lists.costs) == (made.costs, made.lists.costs)
     assert_same_arrays(read.top_n, made.top_n, "user", "item", "score")
     assert_same_arrays(read.lists, made.lists, "predictions")
@@ -438,10 +428,10 @@ def test_model_defined_in_notebook_is_never_cached(tmp_path: Path) -> None:
     OfANotebook.__module__ = "__main__ of a notebook"
     checked = load(small_config(metrics=["ndcg@5"], models=["of a notebook"], compare={}))
     cache = StepCache(Store(tmp_path))
-    task = task_of(checked, cache)
+    task = task_of(checked)
     result = run_task(task, "x", Observer())
     assert cache.store_result(task, result) is result
-    assert [facts.step for facts in cache.store.entries()] == ["folds"]
+    assert cache.store.entries() == []
     assert cache.result(task) is None
 
 
@@ -453,7 +443,7 @@ def test_unneeded_predictions_may_fail_and_are_retried_when_needed(tmp_path):
     assert computed(write_own(tmp_path, **asked)) == 0
     checked = load(write_own(tmp_path, **{**asked, "metrics": ["ndcg@10", "rmse"]}))
     cache = StepCache(Store(store_path()))
-    jobs = jobs_of(checked, prepare(checked, None, Observer(), cache))
+    jobs = jobs_of(checked, prepare(checked, None, Observer()))
     ((_, result),) = results_of(jobs, sequential_executor(Observer()), cache)
     line = line_of("return 1 + self.values[users, items]", PLUGIN)
     assert result.failure == f"odd.py:{line}: ValueError: no ratings"
@@ -462,7 +452,7 @@ def test_unneeded_predictions_may_fail_and_are_retried_when_needed(tmp_path):
 def test_full_disk_does_not_lose_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said = RecordingObserver()
     cache = StepCache(Store(tmp_path / "s", report=said.report))
-    task = task_of(load(write_own(tmp_path, models=["popularity"])), cache)
+    task = task_of(load(write_own(tmp_path, models=["popularity"])))
 
     def full(*args: Any, **kwargs: Any) -> bool:
         raise OSError(28, "No space left on device")
@@ -481,7 +471,7 @@ def assert_of_its_lists(task: Task, result: TaskResult | None) -> None:
 
 def test_recomputed_lists_get_their_own_scores(tmp_path: Path) -> None:
     cache = StepCache(Store(tmp_path / "s"))
-    task = task_of(load(write_own(tmp_path, models=["moody"], compare={})), cache)
+    task = task_of(load(write_own(tmp_path, models=["moody"], compare={})))
     first = cache.store_result(task, run_task(task, "x", Observer()))
     lists = next(facts.key for facts in cache.store.entries() if facts.step == "lists")
     (cache.store.folder_of(lists) / "item.zst").unlink()
@@ -497,7 +487,7 @@ def test_recomputed_lists_get_their_own_scores(tmp_path: Path) -> None:
 @pytest.mark.parametrize("turn", [1, 2, 3])
 def test_concurrent_processes_end_with_matching_lists_and_scores(tmp_path, turn, monkeypatch):
     ours, theirs = StepCache(Store(tmp_path / "s")), StepCache(Store(tmp_path / "s"))
-    task = task_of(load(write_own(tmp_path, models=["moody"], compare={})), ours)
+    task = task_of(load(write_own(tmp_path, models=["moody"], compare={})))
     second = run_task(task, "x", Observer())
     calls, found, write = 0, [], ours.store.write
 
@@ -549,30 +539,6 @@ def test_interrupted_bake_off_resumes_in_the_same_runs(tmp_path, monkeypatch):
     assert {run["bakeoff"] for run in logged(Path.cwd()).values()} == {before["counted"]["bakeoff"]}
     assert "summary" in logged(Path.cwd())
     assert fits() == 2
-
-
-def test_gaps_and_worst_groups_and_their_guardrails_are_the_same_after_a_resume(tmp_path: Path) -> None:
-    amounts = {"worst": "90 %", "gap": 0.3, "min_users": 30}
-    config = write_own(
-        tmp_path,
-        datasets=[{**DATA[0], "n_users": 150, "n_interactions": 3000}],
-        metrics=["ndcg@10"],
-        models=["popularity", "counted"],
-        segments=["activity"],
-        gate={"champion": "popularity", "min_users": 30, "guardrails": {"segments": {"activity": amounts}}},
-    )
-    interrupted(config)
-    outcomes = [bake(config, mode)[0] for mode in ("resume", "run", "fresh")]
-    assert fits() == 4  # two folds, by the first run and by the one that computes anew
-    statistics, conditions = [], []
-    for outcome in outcomes:
-        statistics.append(repr(outcome.comparisons[0].group_statistics))
-        conditions.append([c for c in outcome.decision.conditions if c.kind == "segment"])
-    assert statistics[0].count("GroupStatistic(") == 4
-    assert [c.name for c in conditions[0]] == ["activity: worst group", "activity: gap"]
-    assert all(c.bound is not None and c.users for c in conditions[0])
-    assert len({*statistics}) == 1
-    assert conditions == [conditions[0]] * 3
 
 
 def test_ordinary_run_abandons_unfinished_bake_off(tmp_path: Path) -> None:
@@ -714,7 +680,7 @@ def rename(old: str, new: str) -> None:
 def test_unreachable_tracking_store_leaves_no_journal(tmp_path: Path) -> None:
     config = write_own(tmp_path, models=["counted"], compare={})
     (tmp_path / "no.db").write_text("no database " * 100)
-    with pytest.raises(TrackingError, match="cannot reach it"):
+    with pytest.raises(TrackingError, match=r"cannot reach it: .*not a database"):
         bake(config, tracking_uri=f"sqlite:///{tmp_path}/no.db")
     assert fits() == 0
     assert list(Store(store_path()).journals.iterdir()) == []
