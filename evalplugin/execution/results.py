@@ -7,7 +7,7 @@ import math
 import secrets
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
@@ -212,11 +212,13 @@ class FoldLists:
     data: tuple[Interactions, ...]  # of each fold: data with the vocabularies of its lists
     train_digests: tuple[str, ...] = ()  # of each fold; empty: lists from elsewhere
 
-    def table(self) -> pa.Table:
-        """Return user, item, rank, score (and fold, from 1, when there are several), with raw ids."""
-        table = joined_folds(
-            [lists.to_table(data) for lists, data in zip(self.by_fold, self.data, strict=True)]
-        )
+    def table(self, k: int | None = None) -> pa.Table:
+        """Return user, item, rank, score (and fold, from 1, when there are several), with raw ids.
+
+        ``k``: places of each list; None: all.
+        """
+        first = [replace(lists, item=lists.item[:, :k], score=lists.score[:, :k]) for lists in self.by_fold]
+        table = joined_folds([lists.to_table(data) for lists, data in zip(first, self.data, strict=True)])
         if not self.train_digests:
             return table
         described = json.dumps({"train_digests": self.train_digests})

@@ -9,12 +9,14 @@ import numpy as np
 from pydantic import Field
 
 from evalplugin.base.arrays import Codes, Floats
-from evalplugin.models.base import Recommender, model
+from evalplugin.models.base import ListRequest, Recommender, model
 from evalplugin.models.randomness import UserStreams
 from evalplugin.models.selection import select_candidates
 
 if TYPE_CHECKING:
     from evalplugin.data import Candidates, Interactions
+
+_BLOCK_PLACES = 8  # scores of a block for each place of a list
 
 
 @model("random")
@@ -98,6 +100,10 @@ class MostPopular(Recommender):
     def fit(self, train: Interactions, rng: np.random.Generator) -> None:
         """Count the interactions with each item."""
         self._counts = train.item_events.astype(np.float64)
+
+    def block_items(self, request: ListRequest) -> int:
+        """Return fewer items than there are: all users share one row of scores, which is sorted once a block."""
+        return min(request.train.n_items, _BLOCK_PLACES * request.n)
 
     def scores(self, users: Codes) -> Floats:
         """Return the counts for each user: float64 (len(users), n_items), read-only."""

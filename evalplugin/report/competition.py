@@ -82,14 +82,15 @@ class ModelFacts:
 
     type: str = ""  # registered
     costs: Costs | None = None
-    lists: Callable[[], pa.Table] | None = field(default=None, repr=False)  # makes ``top_n``
+    # Makes ``top_n``, or the first k places of its lists; None: all of them.
+    lists: Callable[[int | None], pa.Table] | None = field(default=None, repr=False)
     items: pa.Table | None = field(default=None, repr=False)  # counts by item, as of ``execution.per_item``
     tuned: Tuned | None = None  # None: its parameters are those of the config
 
     @property
     def top_n(self) -> pa.Table | None:
         """The lists: user, item, rank, score (and fold, from 1, when there are several); made anew each time."""
-        return None if self.lists is None else self.lists()
+        return None if self.lists is None else self.lists(None)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

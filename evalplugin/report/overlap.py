@@ -9,7 +9,7 @@ from itertools import combinations
 import numpy as np
 
 from evalplugin.base.arrays import NO_ITEM, Codes, Floats, Ints
-from evalplugin.base.libraries import pa, pc, pd
+from evalplugin.base.libraries import pa, pd
 from evalplugin.base.remembering import remembered
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.data.tables import Ids
@@ -50,13 +50,8 @@ def overlaps(comparison: Comparison) -> tuple[Overlap, ...]:
     """
     contest = comparison.contest
     k = contest.spec(contest.primary).k
-    # One whole table at a time: they are large.
-    lists = {row.model: _cut(facts_of(contest, row.model).top_n, k) for row in comparison.scored}
-    return tuple(overlaps_of({model: table for model, table in lists.items() if table is not None}, k))
-
-
-def _cut(table: pa.Table | None, k: int | None) -> pa.Table | None:
-    return table if table is None or k is None else table.filter(pc.less_equal(table["rank"], k))
+    lists = {row.model: facts_of(contest, row.model).lists for row in comparison.scored}
+    return tuple(overlaps_of({model: first(k) for model, first in lists.items() if first is not None}, k))
 
 
 def overlaps_of(lists: Mapping[str, pa.Table], k: int | None) -> Iterator[Overlap]:

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from evalplugin.base.errors import DataError
-from evalplugin.base.libraries import pa
+from evalplugin.base.libraries import pa, pc
 from evalplugin.base.places import DataSplit
 from evalplugin.comparison.contest import Contest, with_choice
 from evalplugin.data.background import Background
@@ -82,13 +82,13 @@ def with_lists(contest: Contest, tracking_uri: str | None = None) -> Contest:
             if background is None or not len(background.history):  # lists from elsewhere have none
                 background = run.background or background
             own = competition.facts[model.model]
-            lists = None if (table := run.table("top_n")) is None else partial(_given, table)
+            lists = None if (table := run.table("top_n")) is None else partial(_first_places, table)
             facts[model.model] = replace(own, lists=lists, items=run.table("per_item"))
     return replace(competition, facts=facts, background=background)
 
 
-def _given(table: pa.Table) -> pa.Table:
-    return table
+def _first_places(table: pa.Table, k: int | None) -> pa.Table:
+    return table if k is None else table.filter(pc.less_equal(table["rank"], k))
 
 
 def _same_data(runs: Sequence[LoggedRun], *, named: bool) -> list[list[LoggedRun]]:

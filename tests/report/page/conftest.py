@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from evalplugin.comparison.compared import ComparedModel
@@ -92,12 +93,13 @@ def without(contest: Competition, fact: str, *models: str) -> Competition:
     )
 
 
-def lists(users: np.ndarray, seed: int, n: int = 20) -> pa.Table:
+def lists(users: np.ndarray, seed: int, k: int | None = None, n: int = 20) -> pa.Table:
     """Every user's list starts at an item of its own; model 0's first item is the user's first truth."""
     start = (np.arange(len(users))[:, None] + 5 * seed) % N_ITEMS
     items = (start + np.arange(n)) % N_ITEMS
     rank, score = (np.tile(column, len(users)) for column in (np.arange(1, n + 1), np.linspace(1, 0.05, n)))
-    return pa.table({"user": np.repeat(users, n), "item": items.ravel(), "rank": rank, "score": score})
+    table = pa.table({"user": np.repeat(users, n), "item": items.ravel(), "rank": rank, "score": score})
+    return table.filter(pc.field("rank") <= (k or n))
 
 
 def items(seed: int) -> pa.Table:
@@ -245,9 +247,9 @@ def edge_contests() -> dict[str, Competition]:
     }
 
 
-def of_folds(users: np.ndarray, seed: int) -> pa.Table:
+def of_folds(users: np.ndarray, seed: int, k: int | None = None) -> pa.Table:
     """The same lists in fold 1, and others in fold 2."""
-    table = lists(users, seed)
+    table = lists(users, seed, k)
     other = table.set_column(1, "item", pa.array(np.zeros(len(table), dtype=np.int64)))
     fold = pa.array(np.repeat([1, 2], len(table)).astype(np.int32))
     return pa.concat_tables([table, other]).append_column("fold", fold)
