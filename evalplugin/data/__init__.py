@@ -15,6 +15,7 @@ from evalplugin.data.base import (
     split,
 )
 from evalplugin.data.candidates import Candidates
+from evalplugin.data.datasets.impressions import Impressions, impressions
 from evalplugin.data.datasets.movielens import MovieLens
 from evalplugin.data.datasets.pairs import Pairs
 from evalplugin.data.datasets.sql import Sql
@@ -42,6 +43,7 @@ __all__ = [
     "Filter",
     "GivenSplit",
     "Holdout",
+    "Impressions",
     "Interactions",
     "Json",
     "KCore",
@@ -71,6 +73,7 @@ __all__ = [
     "data_filter",
     "dataset",
     "filtered",
+    "impressions",
     "in_one_piece",
     "split",
 ]

@@ -46,9 +46,11 @@ class DatasetLoader(Component):
 
     Attributes:
         duplicates: ``keep``: the data is a log of events, in which a pair may occur again and again.
+        is_log: Whether the data is a log of what was shown, whose users are decisions.
     """
 
     duplicates: str | None = None
+    is_log: ClassVar[bool] = False
 
     def load(self, context: LoadContext) -> Interactions:
         """Return the interactions.
@@ -57,6 +59,11 @@ class DatasetLoader(Component):
             DataError: The data is missing or breaks a rule.
         """
         raise NotImplementedError
+
+    @property
+    def new_users(self) -> bool:
+        """Whether test users have a history in place of train data, by any split."""
+        return False
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,6 +94,7 @@ class Split:
     history_log: Interactions | None = None  # the events of the history, where it is a log of them
     # The same in all folds, of a split with a parameter ``cluster``; None: users, or sessions, are independent.
     clusters: Clusters | None = None
+    shown: Interactions | None = None  # the train part of a log of what was shown, as it was
 
     def __post_init__(self) -> None:
         if self.train.events or self.test.events:
@@ -247,7 +255,7 @@ class Splitter(Component):
         uses_parts: Whether the parts of the data are looked at; else they are joined before.
         new_users: Whether test users have a history in place of train data.
         new_items: Whether test items have no train data.
-        unit: What has a list and a truth: ``user`` or ``query``.
+        unit: What has a list and a truth: ``user`` or ``query``; of a log of what was shown it is ``decision``.
     """
 
     uses_parts: ClassVar[bool] = False

@@ -20,7 +20,7 @@ from evalplugin.data.tables import is_cluster
 from evalplugin.files.remote import File
 
 _RUN = ("user", "q0", "item", "trec_rank", "score", "tag")
-_ID_ROLES = ("user", "item", "part")
+_ID_ROLES = ("user", "item", "part", "decision")
 _UNIT = "\x1f"  # ASCII's separator of units, in place of a separator of two characters
 _HEAD = 1000  # lines of JSON whose keys are the columns
 _JSON_TYPES = {bool: "bool", int: "int64", float: "float64"}

@@ -24,7 +24,7 @@ from evalplugin.data.vocabulary import encode, unicode_notes
 DuplicatePolicy = Literal["error", "last", "mean", "max", "keep"]
 _POLICIES: tuple[DuplicatePolicy, ...] = ("error", "last", "mean", "max", "keep")
 _MOST_PARTS = 100
-_ROW_FIELDS = ("user", "item", "rating", "timestamp", "fraction", "part", "count")
+_ROW_FIELDS = ("user", "item", "rating", "timestamp", "fraction", "part", "count", "position", "propensity")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -83,6 +83,11 @@ class Interactions(ReadOnlyArrays):
     # (m,) ticks after ``timestamp``; None: all times are whole seconds.
     fraction: npt.NDArray[np.int32] | None = None
     ticks_per_second: int = field(default=1, repr=False)  # the resolution of ``time``
+    # Of a log of what was shown, whose users are decisions: where each row was shown, from 1, and its probability.
+    position: npt.NDArray[np.int32] | None = None  # (m,)
+    propensity: npt.NDArray[np.float64] | None = None  # (m,) above 0, at most 1
+    marginal: bool = False  # whether propensities are those whatever is shown above, not given what is
+    assumed: str | None = None  # how the propensities were assumed, in words; None: they are those of the log
 
     def __len__(self) -> int:
         return len(self.user)
@@ -101,6 +106,11 @@ class Interactions(ReadOnlyArrays):
     def repeats(self) -> bool:
         """Whether a pair may occur again, in several events or parts."""
         return self.events or self.part is not None
+
+    @property
+    def is_log(self) -> bool:
+        """Whether it is a log of what was shown, whose users are decisions and whose ratings are rewards."""
+        return self.position is not None
 
     @property
     def time(self) -> Ints | None:
@@ -201,8 +211,13 @@ class Interactions(ReadOnlyArrays):
             content.update(np.ascontiguousarray(self.fraction).data)
         if self.events:
             content.update(b"events")
-        if self.count is not None:
-            content.update(b"count" + np.ascontiguousarray(self.count).data)
+        for name, array in (
+            ("count", self.count),
+            ("position", self.position),
+            ("propensity", self.propensity),
+        ):
+            if array is not None:
+                content.update(name.encode() + np.ascontiguousarray(array).data)
         return content.hexdigest()[:32]
 
     @cached_property
@@ -352,7 +367,7 @@ def interactions_from(table: Table, columns: Mapping[str, str], duplicates: Dupl
     items, (item_code,) = encode([table.ids(columns["item"], "item")])
     ratings = np.ones(len(table)) if rating is None else table.numbers(rating, "rating")
     seconds = None if timestamp is None else table.seconds(timestamp)
-    part, parts = (None, ()) if "part" not in columns else _parts(table, columns["part"])
+    part, parts = (None, ()) if "part" not in columns else parts_of(table, columns["part"])
     data = Interactions(
         user=user_code.astype(np.int32, copy=False),
         item=item_code.astype(np.int32, copy=False),
@@ -416,7 +431,7 @@ def _of_users(
     return texts
 
 
-def _parts(table: Table, column: str) -> tuple[npt.NDArray[np.int8], tuple[str, ...]]:
+def parts_of(table: Table, column: str) -> tuple[npt.NDArray[np.int8], tuple[str, ...]]:
     """Return the part of each row, and the names of the parts."""
     names, (code,) = encode([table.ids(column, "part")])
     if len(names) > _MOST_PARTS:

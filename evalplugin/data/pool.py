@@ -16,6 +16,8 @@ from evalplugin.base.units import count_text, plural
 from evalplugin.data.attributes import column_problems, open_attributes
 from evalplugin.data.base import Split
 from evalplugin.data.candidates import Candidates
+from evalplugin.data.decisions import ALL_ITEMS, DECISION, check_shown
+from evalplugin.data.files import TableFiles
 from evalplugin.data.formats import CsvFormat
 from evalplugin.data.interactions import Rows
 from evalplugin.data.queries import Unit
@@ -53,16 +55,21 @@ class PoolTable:
 
     def check(self, base: Path, dataset: str, split: str) -> list[Problem]:
         """Return the problems of the files and their columns, found without reading rows."""
-        named: dict[KeyPath, str] = {("user",): self.user, ("item",): self.item}
         try:
             source = open_attributes(base, self.at(dataset, split, "*"), self.separator)
         except DataError as error:
             return [Problem(("path",), str(error))]
+        named: dict[KeyPath, str] = {("user",): self._user(source), ("item",): self.item}
         if self.user == self.item:
             return [
                 Problem(("item",), f"column {self.item!r} cannot be both user and item: name two columns")
             ]
         return column_problems(source, named)
+
+    def _user(self, source: TableFiles) -> str:
+        """Return the column of users, which of decisions may be called so."""
+        is_so = self.user == "user" and self.user not in source.columns and DECISION in source.columns
+        return DECISION if is_so else self.user
 
     def candidates(self, base: Path, path: str, fold: Split, relevant: Flags) -> Pooled:
         """Return the candidates of a fold's test users.
@@ -74,7 +81,8 @@ class PoolTable:
             relevant: Whether each test interaction is relevant (len(fold.test),).
 
         Raises:
-            DataError: The table is missing, empty or breaks a rule, or has none of the relevant truth.
+            DataError: The table is missing, empty or breaks a rule, has none of the relevant truth; of a log, it
+                lacks what was shown, or has items that the data does not have.
         """
         test = fold.test
         source = open_attributes(base, path, self.separator)
@@ -85,11 +93,12 @@ class PoolTable:
         ]
         if isinstance(source.format, CsvFormat):
             source = replace(source, format=replace(source.format, text=text))
-        table = source.read({"user": self.user, "item": self.item})
+        user = self._user(source)
+        table = source.read({"user": user, "item": self.item})
         if not len(table):
             raise DataError(f"{table.name}: there are no rows, and a pool needs some")
         tested = test.users[np.unique(test.user)]
-        users = matched(table, self.user, "user", test.users, noun=fold.unit, examples=tested)
+        users = matched(table, user, "user", test.users, noun=fold.unit, examples=tested)
         items = matched(table, self.item, "item", test.items)
         codes = [ids.code[ids.position] for ids in (users, items)]
         pair = codes[0].astype(np.int64) * test.n_items + codes[1]
@@ -99,6 +108,13 @@ class PoolTable:
         unknown = {role: ids.ids[ids.code < 0] for role, ids in (("user", users), ("item", items))}
         reading = _Reading(Path(path).name, len(table), different, len(pair), unknown)
         pooled = reading.on(fold, relevant, keeps_seen=self.keeps_seen)
+        if test.is_log:
+            if len(strange := unknown["item"]):
+                raise DataError(
+                    f"{table.name}: {count_text(len(strange), 'item')} not in the data, such as "
+                    f"{_examples(strange, 1)}: {ALL_ITEMS}"
+                )
+            check_shown(test, pooled.candidates)
         forms = (f"pool {reading.name}: {note}" for note in (*table.notes, *users.notes, *items.notes))
         return replace(pooled, notes=(*pooled.notes, *forms))
 

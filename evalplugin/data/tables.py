@@ -44,7 +44,10 @@ _RULES = {
     "rank": "ranks must be whole numbers",
     "score": "scores must be finite numbers",
     "rating": "ratings must be finite numbers (float32)",
+    "position": "positions must be whole numbers from 1",
+    "propensity": "propensities must be numbers above 0 and at most 1, the probability with which a row was shown",
 }
+_WHOLE = ("rank", "position")
 
 
 def row_number(row: int, file: str = "") -> str:
@@ -267,12 +270,15 @@ class Table:
             )
 
     def numbers(self, name: str, role: str) -> npt.NDArray[Any]:
-        """Return a column of ranks (integers), scores (finite) or ratings (finite as float32), as it is stored."""
+        """Return a column of ranks or positions (integers), scores, ratings or propensities, as it is stored.
+
+        All are finite, ratings as float32.
+        """
         rule = _RULES[role]
         column = self._values(name, role, rule, f"no {role} may be missing")
         if not isinstance(column, np.ndarray):
-            self._refuse_other(name, column, rule, pa.int64() if role == "rank" else pa.float64())
-        if column.dtype.kind == "f" and role == "rank":
+            self._refuse_other(name, column, rule, pa.int64() if role in _WHOLE else pa.float64())
+        if column.dtype.kind == "f" and role in _WHOLE:
             self._refuse_floats(name, column, rule, role)
         if role == "score":
             self._refuse_large(name, column)
@@ -284,9 +290,9 @@ class Table:
                     self._refuse_rows(name, np.flatnonzero(~np.isfinite(column.astype(kind))), rule)
         return column
 
-    def scores(self, name: str) -> Floats:
-        """Return a column of scores as float64, NaN where one is missing; true is 1 and false 0."""
-        rule = "scores must be finite numbers, true or false"
+    def scores(self, name: str, role: str = "score") -> Floats:
+        """Return a column of scores or rewards as float64, NaN where one is missing; true is 1 and false 0."""
+        rule = f"{role}s must be finite numbers, true or false"
         try:
             column = self.arrow(name)
         except (pa.ArrowException, TypeError, OverflowError, UnicodeError):

@@ -94,7 +94,9 @@ class Sql(ColumnOptions, _Source):
             table = pa.concat_tables(chunks, promote_options="permissive").combine_chunks()
         table = with_times(table, self.timestamp)
         order = dict.fromkeys(
-            roles[role] for role in ("timestamp", "user", "item", "rating", "part") if role in roles
+            roles[role]
+            for role in ("timestamp", "decision", "user", "item", "position", "rating", "part")
+            if role in roles
         )
         with suppress(pa.ArrowNotImplementedError):  # types without an order, which are refused below
             table = table.sort_by([(column, "ascending") for column in order])

@@ -234,13 +234,17 @@ class ColumnOptions(DatasetLoader):
             columns: Names of all columns of its source.
             context: Where the other tables lie.
         """
-        data = interactions_from(table, roles, self.duplicates)
+        data = self.rows(table, roles)
         if unused := tuple(self._unused(columns)):
             data = replace(data, unused=unused)
         for side in (self.items, self.users):
             if side is not None:
                 data = side.add_to(data, context)
         return data
+
+    def rows(self, table: Table, roles: Mapping[str, str]) -> Interactions:
+        """Return the rows of a table alone as interactions; ``roles``: its columns by role."""
+        return interactions_from(table, roles, self.duplicates)
 
     def _unused(self, columns: Sequence[str]) -> Iterator[tuple[Literal["rating", "timestamp"], str]]:
         """Yield the columns that look like ratings or times, where none was named for them."""
@@ -333,7 +337,7 @@ class FileDataset(ColumnOptions, _PathOption):
         """Return the interactions of all files, in the order of their names."""
         files, partitions = self._find(context)
         name = str(files[0]) if len(files) == 1 else f"{files[0].parent} ({len(files)} files)"
-        tables = TableFiles(name, files, self._format(), partitions)
+        tables = TableFiles(name, files, self._format(files[0]), partitions)
         tables.check_columns()
         columns = [name for name in tables.columns if name != PART]
         roles = self.roles_for(name, columns, context)
@@ -355,7 +359,7 @@ class FileDataset(ColumnOptions, _PathOption):
             return self.path.find(context.base, self._inside)
         return find_files(context.base, self.path, self._inside)
 
-    def _format(self) -> FileFormat:
+    def _format(self, first: File) -> FileFormat:
         raise NotImplementedError
 
 
@@ -385,7 +389,7 @@ class Csv(FileDataset):
     ] = None
     ids: Annotated[Literal["auto", "text"], Field(description="what ids are read as")] = "auto"
 
-    def _format(self) -> CsvFormat:
+    def _format(self, first: File) -> CsvFormat:
         return CsvFormat(self.separator, self.columns, text=("user", "item") if self.ids == "text" else ())
 
 
@@ -406,7 +410,7 @@ class Parquet(FileDataset):
         ),
     ]
 
-    def _format(self) -> ParquetFormat:
+    def _format(self, first: File) -> ParquetFormat:
         return ParquetFormat()
 
 
@@ -420,7 +424,7 @@ class Json(FileDataset):
 
     path: _TextFiles
 
-    def _format(self) -> JsonLines:
+    def _format(self, first: File) -> JsonLines:
         return JsonLines()
 
 
