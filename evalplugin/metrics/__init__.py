@@ -14,6 +14,7 @@ from evalplugin.metrics import (  # noqa: F401 - registers the metrics
     item_groups,
     judged_pairs,
     novelty_diversity,
+    off_policy,
     precision_recall,
     ratings,
     separation,

@@ -7,7 +7,7 @@ import inspect
 import re
 import typing
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Literal, TypeAlias, TypeGuard, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, TypeGuard, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -17,10 +17,25 @@ from evalplugin.base.errors import PluginError
 from evalplugin.components.registry import Component, Registry
 from evalplugin.metrics.context import ScoringContext
 
+if TYPE_CHECKING:
+    from evalplugin.metrics.names import MetricSpec
+
 C = TypeVar("C", bound=type)
 MetricFunction: TypeAlias = Callable[..., Floats]
 F = TypeVar("F", bound=MetricFunction)
-Need: TypeAlias = Literal["catalogue", "item_attributes", "negatives", "pool", "predictions", "train"]
+Need: TypeAlias = Literal[
+    "catalogue",
+    "conditional",  # propensities of a position given the items above, beyond the first
+    "item_attributes",
+    "log",  # a truth with the positions and propensities at which its items were shown
+    "marginal",  # propensities of a position whatever is above, beyond the first
+    "negatives",
+    "pool",
+    "predictions",
+    "probabilities",  # lists whose scores are the probabilities of items
+    "scores",  # lists with the score of each item
+    "train",
+]
 
 # Raised when a convention of all metrics changes: relevance, gain, undefined users, ties.
 CONVENTIONS_VERSION = 1
@@ -37,12 +52,29 @@ class Metric(Component):
     needs: ClassVar[tuple[Need, ...]] = ()  # inputs beyond lists and truth
     about: ClassVar[Literal["truth", "lists"]] = "truth"  # lists: over all users with a list
     takes_k: ClassVar[bool] = True  # whether the name may end in @k
+    has_curve: ClassVar[bool] = True  # whether it is computed at the cutoffs of curves too
     version: ClassVar[int] = 1  # raised by hand whenever the definition changes
 
     @property
     def unit(self) -> str:
         """A word that headers add to the name where it is needed to tell two conventions apart, such as "per user"."""
         return ""
+
+    @property
+    def reads_whole_list(self) -> bool:
+        """Whether items of the lists below k count."""
+        return False
+
+    def companions(self, k: int | None) -> tuple[MetricSpec, ...]:
+        """Return the metrics that are shown beside this one wherever it is requested at a cutoff."""
+        return ()
+
+    def check_cutoff(self, k: int | None) -> None:
+        """Check the cutoff of a name; None is the whole list.
+
+        Raises:
+            ValueError: The metric is not defined at it.
+        """
 
     def check_ratings(self, lowest: float, highest: float) -> None:
         """Check the range of the truth's ratings, before any model is fitted.
@@ -66,6 +98,17 @@ class UserMetric(Metric):
 
     def __call__(self, context: ScoringContext, k: int, /) -> Floats:
         """Return float64 (B,), NaN where undefined. Without @k in the name ``k`` is the lists' length."""
+        raise NotImplementedError
+
+    def sources(self, k: int | None) -> tuple[MetricSpec, ...]:
+        """Return the metrics whose values of all users this one is derived from; none: it is computed block by block.
+
+        Such a metric is not called: its values follow by ``derive`` once the values of all users are known.
+        """
+        return ()
+
+    def derive(self, *values: Floats) -> Floats:
+        """Return the value of each of all users, float64 (U,), from those of the ``sources``, float64 (U,) each."""
         raise NotImplementedError
 
 

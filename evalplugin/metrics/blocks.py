@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from evalplugin.base.arrays import NO_ITEM
+from evalplugin.base.arrays import NO_ITEM, Flags, Floats
 from evalplugin.base.errors import DataError
 from evalplugin.metrics.context import ScoringContext
 from evalplugin.metrics.grouped_rows import GroupedRows, Users
 from evalplugin.metrics.relevance import ABOVE_0, Relevance
+from evalplugin.metrics.slates import Shown
 from evalplugin.metrics.train_data import TrainData
 from evalplugin.models.selection import TopN
 
 if TYPE_CHECKING:
     from evalplugin.data.candidates import Candidates
     from evalplugin.data.interactions import Interactions, Rows
+
+N = TypeVar("N", bound=np.generic)
 
 # Cells (user x rank) of a block: its few temporaries of 4 and 8 bytes a cell stay in the second-level cache.
 _CELLS = 2**18
@@ -53,6 +56,9 @@ class ListSource(Protocol):
             DataError: A list that breaks a rule, such as one with a hole.
         """
 
+    def scores(self, users: Users) -> Floats:
+        """Return the scores of the items of ``block``: float64 (B, N), NaN behind the end and where there are none."""
+
 
 @dataclass(frozen=True, eq=False)
 class Blocks:
@@ -74,6 +80,10 @@ class Blocks:
     train: TrainData | None = None
     n_candidates: npt.NDArray[np.int64] | None = None  # (U,)
     pool: Rows | None = None  # the given candidates, by user code
+    # Of a truth that is a log of decisions: (n_items,) items that any decision of the log shows.
+    supported: Flags | None = None
+    is_logging: bool = False  # whether lists stand for the policy that made the log
+    has_scores: bool = True  # whether lists have a score, or a probability, for each item
 
     @classmethod
     def of(
@@ -86,6 +96,9 @@ class Blocks:
         relevance: Relevance = ABOVE_0,
         predictions: npt.NDArray[np.floating[Any]] | None = None,
         candidates: Candidates | None = None,
+        shown: Interactions | None = None,
+        log: Interactions | None = None,
+        is_logging: bool = False,
     ) -> Blocks:
         """Return blocks of all users with a list or a truth. A user without a list has an empty one.
 
@@ -98,6 +111,9 @@ class Blocks:
             predictions: The model's predicted ratings of the truth's rows, (len(truth),); None for a model that
                 predicts none: metrics that need them are then undefined for all users.
             candidates: The items that lists were chosen from; None: the whole catalogue.
+            shown: An earlier log of decisions, which models of rewards are fitted on; used with train data alone.
+            log: The whole log of decisions, where the truth is a part of one; None: the truth is all of it.
+            is_logging: Whether lists stand for the policy that made the log.
 
         Raises:
             DataError: An item that is repeated in a user's truth, predictions of the wrong number or not finite.
@@ -106,6 +122,8 @@ class Blocks:
         columns: dict[str, npt.NDArray[Any]] = {"item": truth.item[order], "rating": truth.rating[order]}
         if predictions is not None:
             columns["prediction"] = _checked_predictions(predictions, truth)[order]
+        if truth.position is not None and truth.propensity is not None:
+            columns |= {"position": truth.position[order], "propensity": truth.propensity[order]}
         counts = np.bincount(truth.user, minlength=truth.n_users)
         row = np.full(truth.n_users, -1, dtype=np.int64)
         row[top_n.user] = np.arange(len(top_n))
@@ -120,9 +138,12 @@ class Blocks:
             relevance=relevance,
             truth_is_checked=True,
             user=user,
-            train=None if train is None else TrainData(train, known),
-            n_candidates=None if candidates is None else _n_candidates(candidates, truth)[user],
+            train=None if train is None else TrainData(train, known, shown),
+            n_candidates=None if candidates is None else n_candidates(candidates, truth)[user],
             pool=candidates.included if candidates is not None and candidates.kind == "given" else None,
+            supported=(truth if log is None else log).item_counts > 0 if truth.is_log else None,
+            is_logging=is_logging,
+            has_scores=bool(np.isfinite(top_n.score[top_n.item[:, 0] != NO_ITEM, 0]).all()),
         )
 
     def __len__(self) -> int:
@@ -183,9 +204,17 @@ class Blocks:
             user=None if self.user is None else self.user[users],
             n_candidates=None if self.n_candidates is None else self.n_candidates[users],
             pool=self.pool,
+            shown=self._shown(truth),
+            read_scores=lambda: self.lists.scores(users),
+            is_logging=self.is_logging,
         )
         self._check_different(context, self.users[users])
         return context
+
+    def _shown(self, truth: Mapping[str, npt.NDArray[Any]]) -> Shown | None:
+        if "position" not in truth or self.supported is None:
+            return None
+        return Shown(truth["position"].astype(np.int64), truth["propensity"], self.supported)
 
     def _check_different(self, context: ScoringContext, users: npt.NDArray[np.generic]) -> None:
         """Refuse a list or a truth that has an item twice."""
@@ -231,16 +260,23 @@ class _TopNLists(ListSource):
 
     def block(self, users: Users) -> npt.NDArray[np.int32]:
         """Return the lists of some users; items may be repeated."""
+        return self._rows(self.top_n.item, users, NO_ITEM)
+
+    def scores(self, users: Users) -> Floats:
+        """Return the scores of some users' lists."""
+        return self._rows(self.top_n.score, users, np.nan)
+
+    def _rows(self, values: npt.NDArray[N], users: Users, missing: float) -> npt.NDArray[N]:
         row = self.row[users]
         if row[0] >= 0 and row[-1] - row[0] == len(row) - 1:  # consecutive, as rows ascend
-            item = self.top_n.item[row[0] : row[-1] + 1]
-        else:
-            item = np.full((len(row), self.top_n.n), NO_ITEM, dtype=np.int32)
-            item[row >= 0] = self.top_n.item[row[row >= 0]]
-        return item
+            return values[row[0] : row[-1] + 1]
+        rows = np.full((len(row), self.top_n.n), missing, dtype=values.dtype)
+        rows[row >= 0] = values[row[row >= 0]]
+        return rows
 
 
-def _n_candidates(candidates: Candidates, truth: Interactions) -> npt.NDArray[np.int64]:
+def n_candidates(candidates: Candidates, truth: Interactions) -> npt.NDArray[np.int64]:
+    """Return the number of candidates of each user: int64 (n_users,)."""
     if candidates.included is not None:
         return candidates.included.counts
     everything = np.full(truth.n_users, truth.n_items, dtype=np.int64)

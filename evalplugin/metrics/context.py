@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from evalplugin.base.arrays import NO_ITEM, Codes, Flags, Floats, Ints, row_entries, search
+from evalplugin.base.errors import DataError
 from evalplugin.metrics.matching import Matches, TruthPairs
+from evalplugin.metrics.slates import Shown, Slates
 from evalplugin.metrics.train_data import TrainData
 
 if TYPE_CHECKING:
     from evalplugin.data.interactions import Rows
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +42,7 @@ class ScoringContext:
     ``item`` (B, N): codes of the lists, ``NO_ITEM`` behind the end. ``truth_indptr`` (B + 1,): where each user's
     truth starts in ``truth_item``, ``truth_rating`` and ``truth_relevant`` (t,). ``n_items``: size of the catalogue.
     Where they are known, ``predictions`` (t,) of the truth, ``train``, ``user`` (B,) codes and ``n_candidates`` (B,).
+    Of a log of decisions, ``shown``: where and how likely the truth was shown; users are decisions, ratings rewards.
     ``relevant``, ``gain`` and ``listed`` are dense; ``matches``, ``n_hits`` and ``total`` are faster.
     """
 
@@ -52,7 +58,13 @@ class ScoringContext:
     n_candidates: Ints | None = None  # (B,) number of items that lists were chosen from; None: the catalogue
     pool: Rows | None = None  # given candidates, by user code; None: lists are chosen by another rule
     matched: Matches | None = None  # the matches, where they are known
+    shown: Shown | None = None  # of a truth that is a log of decisions
+    read_scores: Callable[[], Floats] | None = field(
+        default=None, repr=False
+    )  # returns ``score``; None: there are none
+    is_logging: bool = False  # whether lists stand for the policy that made the log
     _n_hits: dict[int, Ints] = field(default_factory=dict, init=False, repr=False)
+    _made: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def n_users(self) -> int:
@@ -63,6 +75,38 @@ class ScoringContext:
     def n(self) -> int:
         """Length of the lists, N."""
         return int(self.item.shape[1])
+
+    @cached_property
+    def score(self) -> Floats:
+        """Score of each listed item, or its probability where lists have these: float64 (B, N), NaN behind the end.
+
+        Raises:
+            DataError: A listed item has no finite score.
+        """
+        score = np.full(self.item.shape, np.nan) if self.read_scores is None else self.read_scores()
+        if lacking := int(np.count_nonzero(self.listed & ~np.isfinite(score))):
+            raise DataError(
+                f"{lacking:,} listed items have no finite score, which the policy of a metric needs: give each listed "
+                f"item one, or take policy=greedy"
+            )
+        return score
+
+    def slates(self, k: int) -> Slates:
+        """Return what the decisions showed at positions 1 to k.
+
+        Raises:
+            DataError: A decision shows two items at a position.
+        """
+        assert self.shown is not None, "MetricSpec.needs says so"
+        shown = self.shown
+        return self.once(("slates", k), lambda: Slates.of(self, shown, k))
+
+    def once(self, key: Hashable, make: Callable[[], T]) -> T:
+        """Return a value of the block that several metrics read, made at its first use."""
+        if key not in self._made:
+            self._made[key] = make()
+        value: T = self._made[key]
+        return value
 
     @cached_property
     def listed(self) -> Flags:
@@ -154,6 +198,7 @@ class ScoringContext:
             truth_relevant=self.truth_relevant[kept],
             predictions=None if self.predictions is None else self.predictions[kept],
             matched=Matches(found.row[stays], found.rank[stays], position[found.truth[stays]]),
+            shown=None,
         )
 
     @cached_property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from evalplugin.base.arrays import NO_ITEM, Floats
 from evalplugin.data.attributes import Attributes
 from evalplugin.data.candidates import Candidates
 from evalplugin.data.interactions import Interactions
-from evalplugin.metrics.base import is_overall
+from evalplugin.metrics.base import UserMetric, is_overall
 from evalplugin.metrics.blocks import Blocks
 from evalplugin.metrics.names import MetricSpec, parse
 from evalplugin.metrics.relevance import Relevance
@@ -27,6 +28,8 @@ def evaluate(
     predictions: Sequence[Mapping[Any, float]] | None = None,
     train: Sequence[Collection[Any]] | None = None,
     pool: Sequence[Collection[Any]] | None = None,
+    shown: Sequence[Mapping[Any, tuple[int, float]]] | None = None,
+    scores: Sequence[Sequence[float]] | None = None,
     threshold: float | None = None,
     catalogue: Collection[Any] = (),
     item_attributes: Mapping[str, Mapping[Any, str | float | None]] | None = None,
@@ -40,6 +43,8 @@ def evaluate(
         predictions: For each user ``{item: predicted rating}``, for all of the user's truth.
         train: Each user's items in the train data; it may have more users than ``lists``.
         pool: Each user's given candidates.
+        shown: For each user, who is a decision, ``{item: (position, propensity)}``, for all of the truth.
+        scores: The score of each listed item; None: lists have none.
         threshold: Ratings from it on are relevant; None: ratings above 0 are.
         catalogue: Further items, neither listed nor rated.
         item_attributes: For each attribute ``{item: value}``, of further items too; needs ``train``.
@@ -58,6 +63,9 @@ def evaluate(
     item = np.full((len(lists), max(1, *map(len, lists)) if lists else 1), NO_ITEM, dtype=np.int32)
     for row, listed in enumerate(lists):
         item[row, : len(listed)] = [code[i] for i in listed]
+    score = np.full(item.shape, np.nan)
+    for row, given in enumerate(scores or ()):
+        score[row, : len(given)] = given
     user = np.arange(len(lists), dtype=np.int32)
     pairs = [(u, i, r) for u, row in enumerate(rated) for i, r in row.items()]
     vocabulary = np.array(items, dtype=object if items and isinstance(items[0], str) else np.int64)
@@ -78,9 +86,14 @@ def evaluate(
             ),
         )
 
+    data = interactions(pairs)
+    if shown is not None:
+        where = [shown[u][i] for u, i, _ in pairs]
+        position, propensity = (np.array([row[column] for row in where]) for column in (0, 1))
+        data = replace(data, position=position.astype(np.int32), propensity=propensity.astype(np.float64))
     blocks = Blocks.of(
-        TopN(user, item, np.where(item == NO_ITEM, np.nan, 0.0)),
-        interactions(pairs),
+        TopN(user, item, score),
+        data,
         train=None
         if train is None
         else interactions([(u, i, 1) for u, row in enumerate(known) for i in row]),
@@ -114,5 +127,8 @@ def apply(spec: MetricSpec, blocks: Blocks) -> Floats:
         for _, context in blocks:
             metric.update(state, context, k)
         return np.array([metric.finish(state)])
+    if spec.sources:
+        assert isinstance(metric, UserMetric)
+        return metric.derive(*(apply(own, blocks) for own in spec.sources))
     values = [spec.of(context, k) for _, context in blocks]
     return np.concatenate(values) if values else np.empty(0)

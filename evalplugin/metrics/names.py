@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, NoReturn, TypeAlias, cast, get_args
@@ -74,6 +74,16 @@ class MetricSpec:
         up = self.metric.higher_is_better
         return 0 if up is None else 1 if up else -1
 
+    @property
+    def sources(self) -> tuple[MetricSpec, ...]:
+        """The metrics whose values of all users it is derived from; none: it is computed block by block."""
+        return self.metric.sources(self.k) if isinstance(self.metric, UserMetric) else ()
+
+    @property
+    def is_by_unit(self) -> bool:
+        """Whether each value is that of a user; of a derived metric, only the mean over all users counts."""
+        return not self.sources
+
     def at(self, k: int | None) -> MetricSpec:
         """Return the same metric at another cutoff; None is the whole list."""
         return dataclasses.replace(self, k=k)
@@ -117,7 +127,18 @@ def parse(text: str) -> MetricSpec:
         raise ParameterError([_with_text(text, problem) for problem in error.problems]) from None
     if k is not None and not cls.takes_k:
         scanner.fail(f"{family} takes no k; write {MetricSpec(family, made, truth=truth).name!r}")
+    try:
+        made.check_cutoff(k)
+    except ValueError as error:
+        scanner.fail(str(error))
     return MetricSpec(family, made, k, truth)
+
+
+def with_companions(specs: Sequence[MetricSpec]) -> list[MetricSpec]:
+    """Return requested metrics and, behind them, the companions that are not requested."""
+    companions = {own.name: own for spec in specs for own in spec.metric.companions(spec.k)}
+    requested = {spec.name for spec in specs}
+    return [*specs, *(own for name, own in companions.items() if name not in requested)]
 
 
 def _truth_part(scanner: _Scanner, cls: type[Metric], family: str, params: dict[str, object]) -> TruthPart:
@@ -126,6 +147,8 @@ def _truth_part(scanner: _Scanner, cls: type[Metric], family: str, params: dict[
         return "all"
     if cls.scope != "user" or cls.about != "truth":
         scanner.fail(f"{family} takes no truth: it is a metric of lists, whatever is held out")
+    if "log" in cls.needs:
+        scanner.fail(f"{family} takes no truth: it values whole decisions")
     value = params.pop("truth")
     if value not in (allowed := get_args(TruthPart)):
         near = did_you_mean(str(value), allowed, noun=None)

@@ -23,7 +23,7 @@ from evalplugin.metrics.states import Request, ScorerState, UserValues
 from evalplugin.models.threads import thread_count
 
 if TYPE_CHECKING:
-    from evalplugin.data import Split
+    from evalplugin.data import Interactions, Split
 
 _MIN_BLOCKS, _MAX_THREADS = 4, 4  # fewer blocks are not worth several threads
 
@@ -54,7 +54,16 @@ def score_part(blocks: Blocks, metrics: Sequence[MetricSpec], curve_ks: Sequence
     Merged states give the scores of all users, which ``with_ids`` completes.
     """
     attributes = {} if blocks.train is None else blocks.train.item_attributes
-    check_request(metrics, blocks.train is not None, curve_ks, attributes, has_pool=blocks.pool is not None)
+    check_request(
+        metrics,
+        blocks.train is not None,
+        curve_ks,
+        attributes,
+        has_pool=blocks.pool is not None,
+        has_log=blocks.supported is not None,
+        has_earlier_log=blocks.train is not None and blocks.train.shown is not None,
+        has_scores=blocks.has_scores,
+    )
     assert blocks.user is not None
     request = Request(tuple(metrics), blocks.n, blocks.n_items, tuple(curve_ks))
     return score_blocks(blocks, request, blocks.user)
@@ -66,7 +75,13 @@ def with_ids(scores: PerUserScores, split: Split) -> PerUserScores:
 
 
 def score_blocks(blocks: Blocks, request: Request, users: npt.NDArray[np.generic]) -> ScorerState:
-    """Return the contribution of the users of blocks to the scores; ``users`` (U,) are their raw ids or codes."""
+    """Return the contribution of the users of blocks to the scores; ``users`` (U,) are their raw ids or codes.
+
+    Raises:
+        DataError: As for ``score_top_n``; lists are shorter than a pool of which a policy may show any item.
+    """
+    if blocks.n_candidates is not None:
+        check_pools(request.metrics, request.n, int(blocks.n_candidates.max(initial=0)))
     overall = {
         name: call_component(f"metric {name}", metric.start, request.n_items)
         for name, metric in request.overall.items()
@@ -133,6 +148,9 @@ def check_request(
     item_attributes: Mapping[str, npt.NDArray[np.generic]] | None = None,
     *,
     has_pool: bool = False,
+    has_log: bool = False,
+    has_earlier_log: bool = False,
+    has_scores: bool = True,
 ) -> None:
     """Check the requested metrics and cutoffs before any work.
 
@@ -142,10 +160,13 @@ def check_request(
         curve_ks: The cutoffs of curves.
         item_attributes: Attributes of the items of the train data; None: lists that were made elsewhere have none.
         has_pool: Whether lists were chosen from given candidates that are known.
+        has_log: Whether the truth is a log of decisions, with positions and propensities.
+        has_earlier_log: Whether the train data was made of a log of decisions that is known.
+        has_scores: Whether lists have a score, or a probability, beside each item.
 
     Raises:
-        DataError: A metric is named twice or needs train data, a pool or an attribute that is missing, or a cutoff is
-            below 1.
+        DataError: A metric is named twice or needs train data, a pool, a log or an attribute that is missing, or
+            scores that lists lack, or a cutoff is below 1.
     """
     names = [spec.name for spec in metrics]
     for position, spec in enumerate(metrics):
@@ -161,8 +182,24 @@ def check_request(
                 f"metric {spec.name} needs the pool that lists were chosen from: recommend: {{candidates: given, path: "
                 f"FILE}} in a bake-off, pool (--pool) in evalplugin score"
             )
+        if "log" in spec.needs and not has_log:
+            raise DataError(
+                f"metric {spec.name} needs a log of what was shown, with positions and propensities: a dataset of type "
+                f"impressions"
+            )
+        if {"log", "train"} <= {*spec.needs} and not has_earlier_log:
+            raise DataError(
+                f"metric {spec.name} needs an earlier log of decisions too, to learn which reward to expect: the train "
+                f"part of a bake-off on impressions, train (--train) in evalplugin score; or take the estimator ips, "
+                f"clipped, snips or rips"
+            )
         if "train" in spec.needs and not has_train:
             raise DataError(f"metric {spec.name} needs the train data")
+        if not has_scores and (wanted := {"scores", "probabilities"} & set(spec.needs)):
+            raise DataError(
+                f"metric {spec.name} needs the {wanted.pop()} of listed items, and these lists have ranks: give the "
+                f"lists a column of them, or take policy=greedy"
+            )
         try:
             spec.metric.check_attributes(item_attributes or {})
         except DataError as error:
@@ -170,3 +207,40 @@ def check_request(
     for k in curve_ks:
         if k < 1:
             raise DataError(f"a curve's cutoffs start at 1, not at {k}")
+
+
+def check_pools(metrics: Sequence[MetricSpec], n: int, largest: int) -> None:
+    """Check that lists of length n are whole pools, of which the ``largest`` has so many items, where they must be.
+
+    Raises:
+        DataError: A policy may show any item of a pool, and lists are shorter.
+    """
+    for spec in metrics:
+        # Items without a given probability have the probability 0.
+        if spec.metric.reads_whole_list and "probabilities" not in spec.needs and n < largest:
+            raise DataError(
+                f"metric {spec.name} needs lists of whole pools, of which its policy may show any item: a pool has "
+                f"{largest:,} items, and lists are {n:,} long; set recommend.n to {largest} (in evalplugin score, give "
+                f"whole lists), name a smaller pool (candidates: given), or take policy=greedy"
+            )
+
+
+def check_propensities(metrics: Sequence[MetricSpec], log: Interactions) -> None:
+    """Check that the propensities of a log are of the kind that metrics need, which differs beyond the first position.
+
+    Raises:
+        DataError: They are of the other kind.
+    """
+    if log.position is None or log.position.max() == 1:
+        return
+    kinds = {"conditional": "of an item given those above", "marginal": "of an item whatever is above"}
+    kind, other = ("marginal", "conditional") if log.marginal else ("conditional", "marginal")
+    estimators = "iips" if log.marginal else "snips, ips, rips or dr"
+    companions = {own.name for spec in metrics for own in spec.metric.companions(spec.k)}
+    for spec in metrics:
+        if spec.k != 1 and other in spec.needs and spec.name not in companions:
+            raise DataError(
+                f"metric {spec.name} needs {other} propensities beyond the first position, {kinds[other]}, and those "
+                f"of the log are {kind}, {kinds[kind]}: take @1 or {estimators}, or name a column of {other} ones and "
+                f"say propensities: {other} in the dataset"
+            )

@@ -14,7 +14,7 @@ from evalplugin.base.arrays import Floats
 from evalplugin.base.errors import DataError
 from evalplugin.components.registry import call_component
 from evalplugin.data.queries import Unit, sessions_of
-from evalplugin.metrics.base import OverallMetric, is_mergeable, is_overall
+from evalplugin.metrics.base import OverallMetric, UserMetric, is_mergeable, is_overall
 from evalplugin.metrics.distribution import Distribution
 from evalplugin.metrics.moments import ExactSum
 from evalplugin.metrics.names import MetricSpec
@@ -41,14 +41,27 @@ class Request:
     def curves(self) -> dict[str, dict[int, MetricSpec]]:
         """The metrics of each curve over the cutoff."""
         return {
-            s.at(None).name: {k: s.at(k) for k in self.curve_ks} for s in self.metrics if s.metric.takes_k
+            s.at(None).name: {k: s.at(k) for k in self.curve_ks}
+            for s in self.metrics
+            if s.metric.takes_k and s.metric.has_curve
         }
 
     @cached_property
+    def derived(self) -> dict[str, MetricSpec]:
+        """The requested metrics whose values are derived from those of others once they are known of all users."""
+        return {name: spec for name, spec in self.requested.items() if spec.sources}
+
+    @cached_property
+    def _sources(self) -> dict[str, MetricSpec]:
+        sources = {own.name: own for spec in self.derived.values() for own in spec.sources}
+        return {name: spec for name, spec in sources.items() if name not in self.requested}
+
+    @cached_property
     def every(self) -> dict[str, MetricSpec]:
-        """All metrics to be computed by name: the requested ones, then further ones of the curves."""
+        """All metrics to be computed by name: the requested ones, then sources, then further ones of the curves."""
+        first = {n: spec for n, spec in self.requested.items() if n not in self.derived} | self._sources
         of_curves = {spec.name: spec for curve in self.curves.values() for spec in curve.values()}
-        return self.requested | {name: spec for name, spec in of_curves.items() if name not in self.requested}
+        return first | {name: spec for name, spec in of_curves.items() if name not in first}
 
     @cached_property
     def overall(self) -> dict[str, OverallMetric]:
@@ -57,8 +70,9 @@ class Request:
 
     @cached_property
     def per_user(self) -> tuple[str, ...]:
-        """Names of the requested metrics with a value a user."""
-        return tuple(name for name in self.requested if name not in self.overall)
+        """Names of the requested metrics and sources with a value a user, without those that are derived."""
+        computed = [name for name in self.requested if name not in self.derived]
+        return tuple(name for name in [*computed, *self._sources] if name not in self.overall)
 
 
 class UserValues(NamedTuple):
@@ -136,8 +150,9 @@ class ScorerState:
         """Return the state with distributions in place of users' values, whose size does not grow with the users.
 
         Raises:
-            DataError: A user is in two of the merged states.
+            DataError: A user is in two of the merged states, or a metric is derived from the values of all users.
         """
+        check_values_unneeded(self.request.derived.values())
         parts = {
             name: [self.distributions[name]] if self.distributions else [] for name in self.request.per_user
         }
@@ -159,10 +174,13 @@ class ScorerState:
         if self.distributions:
             raise ValueError("values of users were left out: there are totals, but no scores of users")
         users, values = self._ordered()
+        metrics = self.request.per_user
+        if self.request.derived:
+            metrics, values = self._derived(values)
         scores = PerUserScores(
             units=Units.of_lists(users, self.request.unit),
             values=values.T,
-            metrics=self.request.per_user,
+            metrics=metrics,
             unlisted=self.unlisted,
         )
         in_curves = {spec.name for curve in self.request.curves.values() for spec in curve.values()}
@@ -170,6 +188,16 @@ class ScorerState:
             scores.means if in_curves & set(self.request.per_user) else {}
         )
         return replace(scores, overall=overall, at_k=at_k, pr_curve=pr_curve)
+
+    def _derived(self, values: Floats) -> tuple[tuple[str, ...], Floats]:
+        """Return the names of all requested metrics with a value a user and their values, (M, U)."""
+        columns = dict(zip(self.request.per_user, values, strict=True))
+        for name, spec in self.request.derived.items():
+            assert isinstance(spec.metric, UserMetric)
+            sources = [columns[own.name] for own in spec.sources]
+            columns[name] = call_component(f"metric {name}", spec.metric.derive, *sources)
+        metrics = tuple(name for name in self.request.requested if name not in self.request.overall)
+        return metrics, np.stack([columns[name] for name in metrics])
 
     def totals(self) -> ScoreTotals:
         """Return the scores without the values of users."""
@@ -233,4 +261,18 @@ def check_mergeable(metrics: Iterable[MetricSpec]) -> None:
                 f"metric {spec.name} is one number for all lists and does not say how those of two groups of users "
                 f"become one, so that it cannot be computed in parts: let {type(spec.metric).__name__} define "
                 f"merge(self, a, b), which returns the state of the users of both"
+            )
+
+
+def check_values_unneeded(metrics: Iterable[MetricSpec]) -> None:
+    """Check, before any work, that metrics can be computed where users' values are left out.
+
+    Raises:
+        DataError: One is derived from the values of all users.
+    """
+    for spec in metrics:
+        if spec.sources:
+            raise DataError(
+                f"metric {spec.name} follows from the values of all users together, which are left out here (Spark): "
+                f"take the estimator ips, iips, rips, clipped or dr, or score in memory"
             )

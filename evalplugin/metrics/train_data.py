@@ -14,6 +14,7 @@ import numpy.typing as npt
 from evalplugin.base.arrays import NO_ITEM, Codes, Flags, Floats, Ints, row_entries, search
 from evalplugin.base.errors import DataError, did_you_mean
 from evalplugin.base.libraries import pd, sparse
+from evalplugin.metrics.rewards import RewardModel
 
 if TYPE_CHECKING:
     from evalplugin.data.attributes import Attributes
@@ -141,9 +142,17 @@ class CategoryShares:
 class TrainData:
     """Views of the train data, each computed at its first use and cached for all blocks."""
 
-    def __init__(self, data: Interactions, known: Interactions | None = None) -> None:
-        """Begin with the train data; ``known``: of single users, if that is more than their train data."""
-        self._data, self._known = data, data if known is None else known
+    def __init__(
+        self, data: Interactions, known: Interactions | None = None, shown: Interactions | None = None
+    ) -> None:
+        """Begin with the train data.
+
+        Args:
+            data: The train data.
+            known: Of single users, if that is more than their train data.
+            shown: The log of decisions that the train data was made of, on the same items; None: there is none.
+        """
+        self._data, self._known, self.shown = data, data if known is None else known, shown
         self._lock = RLock()
         self._views: dict[tuple[str, object], Any] = {}
 
@@ -204,6 +213,13 @@ class TrainData:
         """
         counts = np.maximum(self.counts, 1)
         return self._once("weights", power, lambda: counts.astype(np.float64) ** -power)
+
+    def rewards_at(self, position: int) -> Floats:
+        """Return the reward to be expected of each item at a position, by the log of decisions: float64 (n_items,)."""
+        assert self.shown is not None, "MetricSpec.needs says so"
+        shown = self.shown
+        model = self._once("rewards", None, lambda: RewardModel.of(shown))
+        return self._once("rewards at", position, lambda: model.at(position))
 
     def is_tail(self, share: float) -> Flags:
         """Return whether each item is outside of the head: bool (n_items,).

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from evalplugin.base.arrays import NO_ITEM, Floats, Ints
+from evalplugin.base.arrays import NO_ITEM, Floats, Ints, position_in_row
 from evalplugin.data.attributes import Attributes
 from evalplugin.data.interactions import Interactions
 from evalplugin.metrics.base import Metric, OverallMetric, is_mergeable, is_overall
@@ -46,11 +46,15 @@ def check_metric(name: str, *, seed: int = 0) -> None:
 
 @dataclass(frozen=True)
 class _Case:
-    """Lists, truth, predictions and train data on the same vocabularies; items have the attribute ``category``."""
+    """Lists, truth, predictions and train data on the same vocabularies; items have the attribute ``category``.
+
+    Scores are the probabilities of a list's items; the truth is a log of decisions, after an earlier ``log``.
+    """
 
     top_n: TopN
     truth: Interactions
     train: Interactions
+    log: Interactions
     predictions: Floats
     relevance: Relevance = ABOVE_0
 
@@ -62,12 +66,15 @@ class _Case:
         user_of_train, item_of_train = np.nonzero(rng.random((N_USERS, N_ITEMS)) < 0.3)
         density = rng.choice([0, 0.04, 0.2, 0.6], (N_USERS, 1))
         user, truth_item = np.nonzero(rng.random((N_USERS, N_ITEMS)) < density)
-        truth = interactions(user, truth_item, rng.integers(0, 11, len(user)) / 2)
+        truth = _shown(interactions(user, truth_item, rng.integers(0, 11, len(user)) / 2), rng)
         train = interactions(user_of_train, item_of_train, np.ones(len(user_of_train)))
         category = rng.choice(_CATEGORIES, N_ITEMS)
         train = replace(train, item_attributes=Attributes({"category": category}))
-        top_n = TopN(np.arange(N_USERS, dtype=np.int32), item, np.zeros(item.shape))
-        return cls(top_n, truth, train, rng.uniform(0, 1, len(truth)))
+        score = -np.sort(-np.where(item == NO_ITEM, 0.0, rng.uniform(0.1, 1, item.shape)), axis=1)
+        score = np.where(item == NO_ITEM, np.nan, score / np.maximum(score.sum(axis=1, keepdims=True), 0.1))
+        top_n = TopN(np.arange(N_USERS, dtype=np.int32), item, score)
+        log = _shown(replace(train, rating=rng.integers(0, 11, len(train)).astype(np.float32)), rng)
+        return cls(top_n, truth, train, log, rng.uniform(0, 1, len(truth)))
 
     def values(self, spec: MetricSpec, size: int | None = None) -> Floats:
         return apply(spec, self.blocks(size))
@@ -79,6 +86,7 @@ class _Case:
             train=self.train,
             relevance=self.relevance,
             predictions=self.predictions,
+            shown=self.log,
         )
         return replace(blocks, size=size)
 
@@ -86,12 +94,19 @@ class _Case:
         """Return the case under other codes, and the new code of each user."""
         new_user, new_item = rng.permutation(N_USERS), rng.permutation(N_ITEMS)
         item = np.where(self.top_n.item == NO_ITEM, NO_ITEM, new_item[self.top_n.item]).astype(np.int32)
-        top_n = replace(self.top_n, item=item[np.argsort(new_user)])
-        truth = interactions(new_user[self.truth.user], new_item[self.truth.item], self.truth.rating)
-        train = interactions(new_user[self.train.user], new_item[self.train.item], self.train.rating)
+        order = np.argsort(new_user)
+        top_n = replace(self.top_n, item=item[order], score=self.top_n.score[order])
+        truth, train, log = (
+            replace(
+                data,
+                user=new_user[data.user].astype(np.int32),
+                item=new_item[data.item].astype(np.int32),
+            )
+            for data in (self.truth, self.train, self.log)
+        )
         category = self.train.item_attributes["category"][np.argsort(new_item)]
         train = replace(train, item_attributes=Attributes({"category": category}))
-        return replace(self, top_n=top_n, truth=truth, train=train), new_user
+        return replace(self, top_n=top_n, truth=truth, train=train, log=log), new_user
 
     def shuffled_below(self, k: int, rng: np.random.Generator) -> _Case:
         """Return the case with every list replaced below k by other items, of full length."""
@@ -103,6 +118,14 @@ class _Case:
         full = (item[:, :k] != NO_ITEM).all(axis=1)
         item[full, k:] = order[full]
         return replace(self, top_n=replace(self.top_n, item=item))
+
+
+def _shown(data: Interactions, rng: np.random.Generator) -> Interactions:
+    """Return interactions as a log of decisions, a user's items at the first positions in random order."""
+    order = np.lexsort((rng.random(len(data)), data.user))
+    position = np.empty(len(data), dtype=np.int32)
+    position[order] = position_in_row(data.user[order], data.n_users) + 1
+    return replace(data, position=position, propensity=rng.uniform(0.05, 1, len(data)))
 
 
 def _check(spec: MetricSpec, case: _Case) -> None:
@@ -117,7 +140,7 @@ def _check(spec: MetricSpec, case: _Case) -> None:
     moved, new_user = case.relabelled(rng)
     relabelled = moved.values(spec)
     _same(spec, "relabelling must change nothing", values, relabelled[new_user] if per_user else relabelled)
-    if spec.k is not None:
+    if spec.k is not None and not metric.reads_whole_list:
         below = case.shuffled_below(spec.k, rng).values(spec)
         _same(spec, "what lies below k must change nothing", values, below)
     for size in (1, 7, N_USERS):
@@ -152,6 +175,8 @@ def _check_about_truth(spec: MetricSpec, case: _Case, values: Floats) -> None:
     lists = _Case.draw(np.random.default_rng(1)).top_n
     other = replace(case, top_n=lists, predictions=np.ones(len(case.truth))).values(spec)
     law = "who is undefined must depend on the truth alone"
+    if spec.sources and (np.isnan(values).all() or np.isnan(other).all()):
+        return  # a ratio without a denominator
     _same(spec, law, np.isnan(values) * 1.0, np.isnan(other) * 1.0)
 
 
