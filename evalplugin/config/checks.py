@@ -36,6 +36,7 @@ from evalplugin.config.sections import Compare, Recommend
 from evalplugin.data import DATASETS, FILTERS, LoadContext
 from evalplugin.files.inputs import ENV
 from evalplugin.metrics import MetricSpec, parse
+from evalplugin.metrics.names import with_companions
 from evalplugin.models import MODELS
 
 T = TypeVar("T")
@@ -216,9 +217,13 @@ class Checks:
             return None
         return as_mapping(model) if self._passes(model, (*path, "params")) else None
 
-    def metrics(self, recommend: Recommend) -> list[MetricSpec]:
-        """Return the metrics; check that no cutoff is above the length of the lists, and that there is a pool."""
+    def metrics(self, recommend: Recommend, datasets: Sequence[NamedDataset]) -> list[MetricSpec]:
+        """Return the metrics and their companions.
+
+        Checks that no cutoff is above the length of the lists, and that there are a pool and a log of decisions.
+        """
         n = recommend.n
+        no_log = next((dataset for dataset in datasets if not dataset.component.is_log), None)
         lacks_pool = recommend.candidates != "given" and "recommend" not in self.malformed
         metrics: dict[str, MetricSpec] = {}
         for path, text in self.parts("metrics", str):
@@ -238,8 +243,14 @@ class Checks:
                     f"{text!r} needs a pool: set recommend: {{candidates: given, path: FILE}}, a table of the items to "
                     f"rank for each user",
                 )
+            if "log" in metric.needs and no_log is not None:
+                self.add(
+                    path,
+                    f"{text!r} needs a log of what was shown, a dataset of type impressions, and {no_log.name} is "
+                    f"of type {no_log.type}",
+                )
             metrics[metric.name] = metric
-        return list(metrics.values())
+        return with_companions(list(metrics.values()))
 
     def candidates(self, recommend: Recommend, datasets: Sequence[NamedDataset]) -> Recommend:
         """Return the section with the candidates that hold where they are left out; check the tables of a pool."""

@@ -17,7 +17,7 @@ from evalplugin.config.checks import Checks, SectionCheck
 from evalplugin.config.components import EngineSpec, InlineSpec
 from evalplugin.config.document import Document, read_document
 from evalplugin.config.engines import ENGINES
-from evalplugin.config.new_checks import check_new, check_units
+from evalplugin.config.new_checks import check_logs, check_new, check_units
 from evalplugin.config.schema import Config, ModelSpec, SegmentSpec
 from evalplugin.config.sections import Compare, Recommend, Tracking
 from evalplugin.data import SPLITS, LoadContext
@@ -75,14 +75,15 @@ def _checked(checks: Checks, section_checks: Mapping[str, SectionCheck]) -> Chec
     ]
     segments = checks.components("segments", SegmentSpec, SEGMENTS)
     recommend = checks.section("recommend", Recommend) or Recommend()
-    metrics = checks.metrics(recommend)
+    metrics = checks.metrics(recommend, datasets)
     recommend = checks.candidates(recommend, datasets)
 
     compare = checks.section("compare", Compare) or Compare()
     checks.collect_names(metrics)
     primary = checks.primary(compare, metrics)
     checked = {key: check(checks, models, primary) for key, check in section_checks.items()}
-    check_new(checks, splits, models)
+    check_new(checks, splits, models, datasets)
+    check_logs(checks, datasets, models)
     check_units(checks, splits, segments)
     engines = checks.components("engine", EngineSpec, ENGINES)
     checks.stop_if_any()

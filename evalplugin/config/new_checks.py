@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from evalplugin.base.errors import EvalpluginError
-from evalplugin.config.checked import ModelRecipe, Named
+from evalplugin.config.checked import ModelRecipe, Named, NamedDataset
 from evalplugin.config.checks import Checks
 from evalplugin.config.components import parameter_at
-from evalplugin.data import SPLITS, Splitter
+from evalplugin.config.sections import Recommend
+from evalplugin.data import SPLITS, DatasetLoader, Splitter
 from evalplugin.metrics import parse
 from evalplugin.models import MODELS
 from evalplugin.models.base import Recommender, may_take_history
@@ -17,9 +18,10 @@ from evalplugin.segments import Segmenter
 
 
 class _Ability(NamedTuple):
-    """What a split asks of each model."""
+    """What a split, or a dataset with any split, asks of each model."""
 
     is_asked: Callable[[Splitter], bool]
+    is_asked_by_data: Callable[[DatasetLoader], bool]
     may_have: Callable[[type[Recommender]], bool]  # with some parameters
     has: Callable[[Recommender], bool]
     problem: str
@@ -29,6 +31,7 @@ class _Ability(NamedTuple):
 _ABILITIES = (
     _Ability(
         lambda split: split.new_users,
+        lambda data: data.new_users,
         may_take_history,
         lambda model: model.takes_history,
         "cannot list items for users who are not in the train data",
@@ -36,6 +39,7 @@ _ABILITIES = (
     ),
     _Ability(
         lambda split: split.new_items,
+        lambda data: False,
         lambda cls: cls.lists_new_items,
         lambda model: model.lists_new_items,
         "cannot list items that are not in the train data",
@@ -45,27 +49,72 @@ _ABILITIES = (
 
 
 def check_new(
-    checks: Checks, splits: Sequence[Named[Splitter]], models: Iterable[ModelRecipe], *, tuning: bool = False
+    checks: Checks,
+    splits: Sequence[Named[Splitter]],
+    models: Iterable[ModelRecipe],
+    datasets: Sequence[NamedDataset] = (),
+    *,
+    tuning: bool = False,
 ) -> None:
     """Add a problem for each model, and for each metric, that the test users or items of a split do not suit.
 
-    ``tuning``: whether the splits are those of tuned models alone.
+    ``datasets``: those whose test users may be new ones with any split. ``tuning``: whether the splits are those of
+    tuned models alone.
     """
     for ability in _ABILITIES:
-        asking = [split.name for split in splits if ability.is_asked(split.component)]
+        asking = [(f"split {s.name}", "take another split") for s in splits if ability.is_asked(s.component)]
+        asking += [
+            (f"dataset {data.name}", "leave out its user")
+            for data in datasets
+            if ability.is_asked_by_data(data.component)
+        ]
         if not asking:
             continue
-        able = ", ".join(entry.name for entry in MODELS if entry.is_own and ability.may_have(entry.cls))
+        who, otherwise = asking[0]
+        able = ", ".join(
+            entry.name
+            for entry in MODELS
+            if entry.is_own and not entry.cls.is_logging and ability.may_have(entry.cls)
+        )
         for recipe in models:
             if (tuning and not recipe.space) or ability.has(MODELS.create(recipe.type, recipe.params)):
                 continue
             checks.add(
                 checks.nested(recipe.path, "type"),
-                f"{recipe.type} {ability.problem}, as the split {asking[0]} asks{_why(recipe)}; those that can: "
-                f"{able}; {ability.remedy}; or take another split",
+                f"{recipe.type} {ability.problem}, as the {who} asks{_why(recipe)}; those that can: "
+                f"{able}; {ability.remedy}; or {otherwise}",
             )
-    if of_new_users := [split.name for split in splits if split.component.new_users]:
+    of_new_users = [f"split {split.name}" for split in splits if split.component.new_users]
+    of_new_users += [f"dataset {data.name}" for data in datasets if data.component.is_log]
+    if of_new_users:
         _check_metrics(checks, of_new_users[0])
+
+
+def check_logs(checks: Checks, datasets: Sequence[NamedDataset], models: Iterable[ModelRecipe]) -> None:
+    """Add a problem for candidates and sections that logs of decisions do not go with, and models that need a log."""
+    logs = [dataset.name for dataset in datasets if dataset.component.is_log]
+    others = [dataset.name for dataset in datasets if not dataset.component.is_log]
+    for recipe in models if others else ():
+        if MODELS.entry(recipe.type).cls.is_logging:
+            checks.add(
+                checks.nested(recipe.path, "type"),
+                f"{recipe.type} lists what a log has shown, and the dataset {others[0]} is no such log; leave it out, "
+                f"or take a dataset of the type impressions",
+            )
+    if not logs:
+        return
+    recommend = checks.section("recommend", Recommend)
+    if recommend is not None and recommend.candidates in ("judged", "sampled"):
+        checks.add(
+            ("recommend", "candidates"),
+            f"{recommend.candidates} makes a pool of the truth, and {logs[0]} is a log of decisions, whose pool is "
+            f"what they could have shown: set it to given, with a table of that, or leave it out for all items",
+        )
+    if checks.data.get("register") is not None:
+        checks.add(
+            ("register",),
+            f"{logs[0]} is a log of decisions, and lists of past decisions are nothing to serve: leave register out",
+        )
 
 
 def check_units(
@@ -88,7 +137,7 @@ def _why(recipe: ModelRecipe) -> str:
     return " with inverted: true" if inverted and may_take_history(MODELS.entry(recipe.type).cls) else ""
 
 
-def _check_metrics(checks: Checks, split: str) -> None:
+def _check_metrics(checks: Checks, asking: str) -> None:
     for path, text in checks.parts("metrics", str):
         try:
             metric = parse(text)
@@ -98,5 +147,5 @@ def _check_metrics(checks: Checks, split: str) -> None:
             checks.add(
                 path,
                 f"{text!r} needs predicted ratings, which no model gives for users by their history alone, as the "
-                f"split {split} asks; take metrics of lists, such as ndcg@10",
+                f"{asking} asks; take metrics of lists, such as ndcg@10",
             )

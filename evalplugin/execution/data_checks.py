@@ -6,9 +6,11 @@ from collections.abc import Sequence
 
 from evalplugin.base.errors import DataError
 from evalplugin.config import CheckedConfig
-from evalplugin.data import Interactions, Split
+from evalplugin.data import Candidates, Interactions, Split
 from evalplugin.data.base import pair_text
 from evalplugin.metrics import MetricSpec
+from evalplugin.metrics.blocks import n_candidates
+from evalplugin.metrics.scoring import check_pools, check_propensities, check_request
 
 
 def check_data(config: CheckedConfig, data: Interactions, folds: Sequence[Split]) -> None:
@@ -52,6 +54,21 @@ def check_data(config: CheckedConfig, data: Interactions, folds: Sequence[Split]
         )
 
 
+def check_policies(config: CheckedConfig, folds: Sequence[Split], candidates: Sequence[Candidates]) -> None:
+    """Check that policies made of lists can be valued on folds with their candidates.
+
+    Raises:
+        DataError: The data is no log of decisions, or one with other propensities than a metric needs, or lists are
+            shorter than the pool of which a policy may show any item.
+    """
+    specs = [metric for metric in config.metrics if "log" in metric.needs]
+    for fold, allowed in zip(folds, candidates, strict=True) if specs else ():
+        check_request(specs, True, has_log=fold.test.is_log, has_earlier_log=fold.shown is not None)
+        check_propensities(specs, fold.test)
+        largest = int(n_candidates(allowed, fold.test)[fold.test.active_users].max())
+        check_pools(specs, config.spec.recommend.n, largest)
+
+
 def _refuse_truth_without_negatives(config: CheckedConfig, fold: Split) -> None:
     """Refuse a truth whose pairs are all relevant, for metrics that tell relevant pairs from others."""
     if config.spec.relevance.of(fold.test.rating).all():
@@ -83,4 +100,7 @@ def _refuse_seen_truth(fold: Split) -> None:
 def looks_at_relevance(specs: Sequence[MetricSpec]) -> bool:
     """Return whether a metric asks which items of the truth are relevant."""
     metrics = (spec.metric for spec in specs)
-    return any(m.scope == "user" and m.about == "truth" and "predictions" not in m.needs for m in metrics)
+    return any(
+        m.scope == "user" and m.about == "truth" and not {"predictions", "log"} & set(m.needs)
+        for m in metrics
+    )

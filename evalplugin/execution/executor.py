@@ -252,7 +252,7 @@ def run_range(fitted: bytes, users: Codes, **task: Any) -> RangeResult:
             work.start(model)
             made = work.make_lists(model)
         lists = replace(made, costs=work.costs(peak))
-        return RangeResult(lists, *measured(lambda: score_state(part, lists)))
+        return RangeResult(lists, *measured(lambda: score_state(part, lists, log=test)))
 
 
 def _merged_result(task: Task, fitted: Fitted, parts: Sequence[RangeResult]) -> TaskResult:

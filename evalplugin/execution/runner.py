@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,8 @@ from evalplugin.base.units import plural
 from evalplugin.components.registry import call_component
 from evalplugin.config import CheckedConfig, ModelRecipe, Named, NamedDataset
 from evalplugin.data import Candidates, Interactions, LoadContext, Pooled, Split, Splitter, in_one_piece
-from evalplugin.execution.data_checks import check_data
+from evalplugin.data.decisions import split_decisions
+from evalplugin.execution.data_checks import check_data, check_policies
 from evalplugin.execution.isolation import TaskFailure
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.per_item import items_table
@@ -118,8 +120,9 @@ def prepare(config: CheckedConfig, data_home: Path | None, observer: Observer) -
     for dataset in config.datasets:
         with observer.progress(f"read {dataset.name}"):
             data = dataset.load(context)
+        rows, units = ("rows", "decisions") if data.is_log else ("interactions", "users")
         observer.report(
-            f"{dataset.name}: {len(data):,} interactions of {data.n_users:,} users with {data.n_items:,} items"
+            f"{dataset.name}: {len(data):,} {rows} of {data.n_users:,} {units} with {data.n_items:,} items"
         )
         for note in data.notes:
             observer.report(f"{dataset.name}: {note}")
@@ -171,6 +174,10 @@ def _prepare(
         for fold in folds
     ]
     candidates = tuple(of_fold.candidates for of_fold in pooled)
+    try:
+        check_policies(config, folds, candidates)
+    except DataError as error:
+        raise DataError(f"dataset {dataset.name}, split {split.name}: {error}") from None
     first = folds[0]
     segments, left_out = _segments(config, folds, context)
     place = "fold {}: " if len(folds) > 1 else ""
@@ -279,7 +286,8 @@ def _split(
     if not split.component.uses_parts:
         data = in_one_piece(data)
     try:
-        return call_component(f"split {split.name}", split.component.split, data, rng)
+        cut = partial(split_decisions, split.component) if data.is_log else split.component.split
+        return call_component(f"split {split.name}", cut, data, rng)
     except DataError as error:
         written, number = config.document.data["split"], config.splits.index(split)
         path: KeyPath = ("split", number) if isinstance(written, list) else ("split",)

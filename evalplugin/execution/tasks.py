@@ -118,8 +118,17 @@ def task_costs(task: Task, lists: TaskLists, scoring: Costs) -> Costs:
     return made + scoring
 
 
-def score_state(task: Task, lists: TaskLists, *, curves: bool = True) -> ScorerState:
-    """Return the state of scoring of lists, which merges with others; ``curves``: with metric-at-k curves."""
+def score_state(
+    task: Task, lists: TaskLists, *, curves: bool = True, log: Interactions | None = None
+) -> ScorerState:
+    """Return the state of scoring of lists, which merges with others.
+
+    Args:
+        task: The task.
+        lists: Lists of its test users.
+        curves: Whether to compute metric-at-k curves.
+        log: The test data of all parts, where the task has a part of the test users; None: it has all.
+    """
     blocks = Blocks.of(
         lists.top_n,
         _truth(task, lists.top_n),
@@ -128,6 +137,9 @@ def score_state(task: Task, lists: TaskLists, *, curves: bool = True) -> ScorerS
         relevance=task.relevance,
         predictions=lists.predictions if task.needs_predictions else None,
         candidates=task.candidates,
+        shown=task.split.shown,
+        log=task.split.test if log is None else log,
+        is_logging=MODELS.entry(task.model.type).cls.is_logging,
     )
     return score_part(blocks, task.metrics, curve_ks(task.n, task.metrics) if curves else ())
 
@@ -222,6 +234,7 @@ class Work:
                 task.tracking_uri,
                 _history(model, task.split),
                 task.split.unit,
+                task.split.test if model.is_logging else None,
             )
             with self._watch.time("recommend_seconds"):
                 made = recommend(model, request, cold_users=task.cold_users, progress=advance)

@@ -6,6 +6,7 @@ from evalplugin.models import (  # noqa: F401 - registers the models
     ease,
     implicit,
     lenskit,
+    logging_policy,
     neighbours,
     sessions,
     sklearn,

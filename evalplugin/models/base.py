@@ -28,12 +28,14 @@ class Recommender(Component):
         personalised: Whether lists differ between users.
         learns: Whether ``fit`` learns from the train data; if not, it cannot be registered.
         lists_new_items: Whether items without train data can be listed, as the split ``new_items`` asks.
+        is_logging: Whether lists stand for the policy that made a log of decisions, whatever they hold.
         notes: Sentences about the lists, which are shown as warnings of the run.
     """
 
     personalised: ClassVar[bool] = True
     learns: ClassVar[bool] = True
     lists_new_items: ClassVar[bool] = False
+    is_logging: ClassVar[bool] = False
     notes: Sequence[str] = ()
 
     @property
@@ -164,6 +166,7 @@ class ListRequest:
     tracking_uri: str | None = None  # the tracking store of the bake-off; None: from the environment
     history: Interactions | None = None  # of users who are not in the train data
     unit: Unit = "user"  # what a list is for
+    log: Interactions | None = None  # the test part of a log of decisions, for ``is_logging`` models
 
 
 def defines(cls: type, method: Callable[..., Any]) -> bool:

@@ -83,7 +83,7 @@ def recommend(
             )
         if defines(type(model), Recommender.recommend_candidates):
             history_of = _histories(request.history)
-    if "popularity" in (cold_users, model.cold_users):
+    if "popularity" in (cold_users, model.cold_users) and not model.is_logging:
         unknown = (train.rows.counts[users] == 0) & ~folded_in
         popular.fit(train, generator(0, "popularity"))
     if defines(type(model), Recommender.recommend_task):

@@ -193,6 +193,7 @@ class StepCache:
             "definitions": definitions_hash(task.metrics),
             "threshold": task.relevance.threshold,
             "curve_ks": curve_ks(task.n, task.metrics),
+            "shown": None if task.split.shown is None else task.split.shown.digest,
             "code": _codes(*codes),
         }
 
