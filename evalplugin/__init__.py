@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from evalplugin.data import Interactions as Interactions
     from evalplugin.data import data_filter as data_filter
     from evalplugin.data import dataset as dataset
+    from evalplugin.data import impressions as impressions
     from evalplugin.data import split as split
     from evalplugin.metrics import metric as metric
     from evalplugin.models import FactorModel as FactorModel
@@ -34,6 +35,7 @@ __all__ = [
     "data_filter",
     "dataset",
     "history",
+    "impressions",
     "metric",
     "model",
     "run",
@@ -49,7 +51,7 @@ __getattr__ = imported_names(
     __name__,
     {
         "evalplugin.api": ("compare", "compare_scores", "history", "run", "score"),
-        "evalplugin.data": ("Interactions", "data_filter", "dataset", "split"),
+        "evalplugin.data": ("Interactions", "data_filter", "dataset", "impressions", "split"),
         "evalplugin.metrics": ("metric",),
         "evalplugin.models": ("FactorModel", "TopN", "model", "surprise_top_n"),
         "evalplugin.segments": ("segment",),

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
+
+import numpy as np
 
 from evalplugin.base.errors import DataError
 from evalplugin.base.libraries import pd
@@ -341,7 +344,8 @@ def score(  # type: ignore[misc]
 
     Of a mapping, return the comparison of its systems, as ``compare`` does.
 
-    With a column ``fold``, a user's score is the average over folds; ``.fold_means`` has the means of each.
+    With a column ``fold``, a user's score is the average over folds; ``.fold_means`` has the means of each. On a log,
+    ``.notes`` has the values of policies that it cannot tell.
 
     Args:
         lists: A table of pandas, Arrow or polars: user, item, and a rank (1, 2, 3 ...; it wins) or a score
@@ -349,9 +353,10 @@ def score(  # type: ignore[misc]
             pattern. Or a DataFrame of Spark (PySpark 4 or later), which is scored there. Or a mapping of names to any
             of these, except Spark's: several systems, which are compared.
         truth: The held-out interactions: user, item and perhaps a rating (else 1); also files, or of Spark as the
-            lists.
+            lists. Or a log of decisions, of ``evalplugin.impressions`` or a YAML file with the dataset ``impressions``:
+            lists have a column ``decision`` or ``user``, and a rank, a score or a ``probability``.
         metrics: Names such as ``ndcg@10``.
-        train: The train data, for metrics that need it; also files.
+        train: The train data, for metrics that need it; also files; an earlier log where the truth is a log.
         pool: Users and items that lists were chosen from, for ``pool_recall``; also files.
         threshold: Ratings from it on are relevant; None: ratings above 0 are. The gain stays the rating.
         columns: Other names of the columns ``user``, ``item``, ``rank``, ``score`` and ``rating``, such as ``{"user":
@@ -404,7 +409,8 @@ def check_systems(lists: Mapping[str, Any], specs: Sequence[MetricSpec]) -> None
         raise DataError(f"lists: a comparison takes two systems, and there are {len(lists)}")
     if any(map(is_spark, lists.values())):
         raise DataError("lists: Spark DataFrames of several systems are scored one by one")
-    if overall := [spec.name for spec in specs if is_overall(spec.metric)]:
+    companions = {own.name for spec in specs for own in spec.metric.companions(spec.k)}
+    if overall := [s.name for s in specs if is_overall(s.metric) and s.name not in companions]:
         raise DataError(
             f"{', '.join(overall)}: a number for all lists together has no differences by user: score the lists of "
             f"one system at a time, or leave it out"
@@ -413,12 +419,23 @@ def check_systems(lists: Mapping[str, Any], specs: Sequence[MetricSpec]) -> None
 
 def compare_lists(scores: Mapping[str, ListScores], name: str = "lists") -> Comparisons:
     """Return the comparison of scored lists by the names of their systems, every two of them; ``name``: of the data."""
-    unit = next(iter(scores.values())).scores.units.noun
+    from evalplugin.lists.score_tables import ScoreColumns, read_scores
+    from evalplugin.report.notebook import Comparisons
+
+    units = next(iter(scores.values())).scores.units
+    unit = units.noun
     # Users without a relevant truth are in the lists of some systems alone.
     tables = [own.per_user.dropna(how="all").assign(system=system) for system, own in scores.items()]
     table, cluster = pd.concat(tables).rename_axis(unit).reset_index(), None
     if unit == "query":
         cluster = "session"
         table[cluster] = session_ids(table[unit].to_numpy())
-    metrics = list(tables[0].columns[:-1])
-    return compare_scores(table, unit=unit, model="system", value=metrics, cluster=cluster, name=name)
+    elif units.column is not None:
+        cluster = units.column.name
+        table[cluster] = np.array(units.column.labels)[units.column.of(table[unit].to_numpy())]
+    columns = ScoreColumns(unit, "system", values=tuple(tables[0].columns[:-1]), cluster=cluster)
+    # All metrics are ours, with more than their names.
+    assumed = next(iter(scores.values())).assumed
+    contest = replace(read_scores(table, columns, name=name), given={}, assumed=assumed)
+    compared = _compared(contest, None, tests=(), level=0.95, intervals="t")
+    return Comparisons((compared,))

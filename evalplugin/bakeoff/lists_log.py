@@ -10,6 +10,7 @@ from evalplugin.lists.catalogue import interactions_alone
 from evalplugin.lists.columns import PairColumns, Role
 from evalplugin.lists.folds import by_fold
 from evalplugin.lists.job import ListJob
+from evalplugin.lists.logs import Log
 from evalplugin.lists.scores import ListScores
 from evalplugin.metrics import MetricSpec
 from evalplugin.tracking.write.lists import ScoredLists, log_lists
@@ -42,7 +43,7 @@ def log_scored_lists(
         "threshold": job.relevance.threshold,
         "input_format": job.format,
         "truth_format": None if job.truth_format == "auto" else job.truth_format,
-        "unit": None if job.columns.unit == "user" else job.columns.unit,
+        "unit": None if job.unit == "user" else job.unit,
         "duplicates": None if job.duplicates == "error" else job.duplicates,
         "columns": {key: value for key, value in vars(job.columns).items() if value is not None},
     }
@@ -68,6 +69,8 @@ def _folds(job: ListJob) -> list[tuple[Interactions | None, Interactions]]:
     def read(role: Role, source: Any) -> Interactions:
         return interactions_alone(PairColumns.read_all(source, role, job.columns))
 
+    if (log := Log.of(job.truth)) is not None:
+        return [(None, log.load())]
     return [
         (None if fold["train"] is None else read("train", fold["train"]), read("truth", fold["truth"]))
         for fold in by_fold(job.sources, job.columns)

@@ -55,7 +55,12 @@ def _logging(function: Callable[..., Any]) -> Callable[..., Any]:
     help="The lists: a file, a folder of Parquet files, a pattern; or a URI of one, such as s3://bucket/lists; several "
     "times for several systems, which are compared.",
 )
-@click.option("--truth", required=True, metavar="FILES", help="The held-out interactions.")
+@click.option(
+    "--truth",
+    required=True,
+    metavar="FILES",
+    help="The held-out interactions; or a .yaml file: the dataset impressions, a log of decisions.",
+)
 @click.option(
     "--train",
     metavar="FILES",
@@ -176,7 +181,7 @@ def score(
     if shown == "table":
         from evalplugin.cli.show import show_scores
 
-        show_scores(of_lists.rows, title=job.lists, unit=job.columns.unit, unlisted=of_lists.unlisted)
+        show_scores(of_lists.rows, title=job.lists, unit=job.unit, unlisted=of_lists.unlisted)
     else:
         _echo_frame(of_lists.to_frame(), shown)
     if logging.log:
@@ -203,7 +208,7 @@ def _warn(
             f"{', '.join(names)}: the catalogue is the items of the lists and the truth alone, so these differ "
             f"from those of a bake-off on the same lists; --train names the train data"
         )
-    unit = job.columns.unit
+    unit = job.unit
     about_truth = [spec.name for spec in specs if spec.metric.about == "truth"]
     for system, own in systems.items():
         unlisted, counts = scores[system].unlisted, scores[system].counts

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from evalplugin.base.errors import DataError, did_you_mean
 from evalplugin.base.libraries import pc
+from evalplugin.data.decisions import DECISION
 from evalplugin.data.files import TableFiles
 from evalplugin.data.queries import QUERY_IDS, Unit, first_other_id
 from evalplugin.data.tables import Ids, Table, check_roles, columns_problem
@@ -22,6 +23,9 @@ from evalplugin.metrics.relevance import ABOVE_0, Relevance
 
 # ``TableFiles``, ``Table`` or a DataFrame of Spark by role; None for train data and a pool that are not given.
 Sources: TypeAlias = Mapping[Role, Any]
+
+
+PROBABILITY = "probability"  # the column of probabilities in place of scores, in lists of decisions
 
 
 @dataclass(frozen=True)
@@ -68,6 +72,14 @@ class ListColumns:
                     f"columns: {role!r} is not a role of a column{did_you_mean(str(role), roles)}"
                 )
         return cls(**given)
+
+    def of_decisions(self, columns: Collection[str]) -> ListColumns:
+        """Return the roles of the ``columns`` of lists of decisions: ids may be called so, and scores probability."""
+        own = self
+        if self.user == type(self).user and DECISION in columns:
+            own = replace(own, user=DECISION)
+        is_ordered = {"rank", "score", own.rank, own.score} & {*columns}
+        return own if is_ordered or PROBABILITY not in columns else replace(own, score=PROBABILITY)
 
     def to_read(self, role: Role, name: str, columns: Sequence[str]) -> dict[str, str]:
         """Return the columns to read from a table: ``user``, ``item``, and ``rank``, ``score`` or ``rating``.

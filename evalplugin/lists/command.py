@@ -37,24 +37,14 @@ _PLACEHOLDERS = ("train", "users", "history", "candidates", "out", "n", "seed", 
 class Command(Recommender):
     """Lists made by a program: of another Python, R, Java, a container, or a job that is submitted.
 
-    Placeholders of the command are files, all in one format, and numbers:
-
-    - {train}: the train data, with the columns user, item, rating and, where there are times, timestamp
-    - {users}: the users who get lists (user)
-    - {history}: what is known of users who are not in the train data, as with new_users and next_item: the columns
-      of {train}, events in their order, repeated pairs included
-    - {candidates}: items (item; with the split new_items, the new ones; with the candidates judged, sampled or
-      given: user and item)
-    - {out}: the file to write, or a folder of such files: user, item and rank from 1, or score
-    - {n}, {seed}, {fold}: the length of the lists, an integer, the number of the fold from 1; {{word}} is {word}
-      itself
+    Placeholders of the command are files, all in one format: {train} (user, item, rating and, where there are times,
+    timestamp), {users} (user), {history} (as {train}, of users who are not in it), {candidates} (item, or user and
+    item), {out} (to write: user, item, and rank from 1 or score); and numbers: {n}, {seed}, {fold}. {{word}} is {word}.
 
     Items that are no candidates are left out afterwards. Users without a list score 0. Unknown ids, short lists and
     missing users are counted. A program that fails, or whose lists break a rule, fails this model alone.
 
-    It runs in the folder of the config, without a shell. Files and folders that the command names count as its
-    code, and without ``version`` the folder of a program below the config's folder: lists are made again when they
-    change. Its time counts as recommending; its memory is not measured.
+    It runs in the folder of the config, without a shell. Files and folders that the command names count as its code.
     """
 
     command: Annotated[

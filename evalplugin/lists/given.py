@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from evalplugin.base.arrays import NO_ITEM, Codes, Flags, Floats, Ints, position_in_row
+from evalplugin.base.errors import DataError
 from evalplugin.base.units import count_text, plural
+from evalplugin.data.decisions import ALL_ITEMS, DECISION
 from evalplugin.data.files import TableFiles
 from evalplugin.data.queries import Unit
 from evalplugin.data.tables import Table, ids_of
@@ -28,16 +30,20 @@ def lists_on(
 ) -> tuple[TopN, list[str]]:
     """Return lists of files or a table without items that are no candidates, and sentences on what was left out.
 
-    Where they have a column ``fold``, its numbers are from 1.
+    Where they have a column ``fold``, its numbers are from 1. Those of decisions keep their scores, NaN where they have
+    ranks, and are refused where something had to be left out: what is behind would be shown in its place.
 
     Raises:
         DataError: They cannot be read or break a rule.
     """
     train, users, n = request.train, request.users, request.n
+    if is_of_log := request.unit == DECISION:
+        columns = columns.of_decisions(source.columns)
     pairs = PairColumns.read_all(rows_of_fold(source, columns, request.fold + 1), "lists", columns)
     check_kinds("user", lists=pairs.user, data=ids_of(train.users))
     check_kinds("item", lists=pairs.item, data=ids_of(train.items))
-    list_users, (list_user, item, score) = _in_order(pairs, list_items := encode([pairs.item])[0])
+    list_items = encode([pairs.item])[0]
+    list_users, (list_user, item, score) = _in_order(pairs, list_items, has_scores=is_of_log)
     user_code, item_code = codes_of(list_users, train.users), codes_of(list_items, train.items)
     position = np.full(train.n_users, -1)
     position[users] = np.arange(len(users))
@@ -45,11 +51,21 @@ def lists_on(
     code = item_code[item]
     asked = row >= 0
     allowed = np.ones(len(row), dtype=np.bool_)
-    if request.candidates.included is not None:
+    # Of a log without a pool, items are offered that it shows; that others were listed is what nobody knows of.
+    if request.candidates.included is not None and not (is_of_log and request.candidates.kind == "offered"):
         allowed = _among(row, code, row_codes(request.candidates.included, users), train.n_items)
     if request.candidates.excluded is not None:
         allowed &= ~_among(row, code, row_codes(request.candidates.excluded, users), train.n_items)
     kept = asked & (code >= 0) & allowed
+    if is_of_log and len(lacking := np.flatnonzero(asked & ~kept)):
+        first = lacking[np.argmin(code[lacking])]
+        where, remedy = "pool", "give the pool that lists were made of"
+        if code[first] < 0:
+            where, remedy = "data", ALL_ITEMS
+        raise DataError(
+            f"{pairs.name}: {count_text(len(lacking), 'listed item')} not in the {where}, such as "
+            f"{raw_text(list_items[item[first]])} of decision {raw_text(list_users[list_user[first]])}: {remedy}"
+        )
     top_n = TopN(users, *_first(row[kept], code[kept], score[kept], (len(users), n)))
 
     def sentences() -> Iterator[str]:
@@ -88,18 +104,21 @@ def shortfalls(top_n: TopN, users: npt.NDArray[np.generic], unit: Unit) -> Itera
 
 
 def _in_order(
-    pairs: PairColumns, items: npt.NDArray[np.generic]
+    pairs: PairColumns, items: npt.NDArray[np.generic], *, has_scores: bool
 ) -> tuple[npt.NDArray[np.generic], tuple[Ints, Codes, Floats]]:
     """Return raw ids of the users of lists, and each listed item in the order of lists.
 
-    That is its user and its item, as positions in these ids and in ``items``, and a score that falls with its rank.
+    That is its user and its item, as positions in these ids and in ``items``, and a score that falls with its rank, or
+    its own (NaN without one) where it ``has_scores``.
     """
     scoring = Scoring(ScoreRequest(()), Catalogue(NO_IDS, items, None))
     blocks = scoring.blocks(pairs, pairs.no_rows()._replace(values=None))
-    positions, parts = np.arange(len(blocks)), []
+    positions = np.arange(len(blocks))
+    parts: list[tuple[Any, Any, Any]] = []
     for users, context in blocks:
         row, column = np.nonzero(context.item != NO_ITEM)
-        parts.append((positions[users][row], context.item[row, column], -1.0 - column))
+        by = blocks.lists.scores(users)[row, column] if has_scores else -1.0 - column
+        parts.append((positions[users][row], context.item[row, column], by))
     user, item, score = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
     return blocks.users, (user, item, score)
 

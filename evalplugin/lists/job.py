@@ -12,7 +12,9 @@ from evalplugin.base.errors import DataError, EngineError
 from evalplugin.base.libraries import pa
 from evalplugin.base.units import bytes_of
 from evalplugin.config.engines import ENGINES
+from evalplugin.data.decisions import DECISION
 from evalplugin.data.files import TableFiles
+from evalplugin.data.queries import Unit
 from evalplugin.data.tables import Table
 from evalplugin.execution.engines import Engine
 from evalplugin.execution.engines.executor import Executor
@@ -30,6 +32,7 @@ from evalplugin.lists.columns import (
 )
 from evalplugin.lists.files import TruthFormat, open_files
 from evalplugin.lists.folds import by_fold
+from evalplugin.lists.logs import Log, score_on_log
 from evalplugin.lists.partitioned import partitions_within, score_files, score_partitioned, threads_for
 from evalplugin.lists.scores import ListScores
 from evalplugin.lists.scoring import Scoring, need_catalogue
@@ -45,7 +48,8 @@ class ListJob:
     """Lists and their truth, as ``evalplugin.score`` and the command take them, and where they are scored.
 
     Attributes:
-        lists, truth, train, pool: Tables, DataFrames of Spark, or paths of a file, of a folder or a pattern.
+        lists, truth, train, pool: Tables, DataFrames of Spark, or paths of a file, of a folder or a pattern. Truth and
+            train data may be logs of decisions: the dataset ``impressions``, or the path of a YAML file with it.
         columns: The names of their columns.
         relevance: Which ratings are relevant.
         format: Format of the files.
@@ -101,6 +105,11 @@ class ListJob:
         return Table(table, role)
 
     @property
+    def unit(self) -> Unit:
+        """What has a list: a user, a query, or a decision of a log."""
+        return self.columns.unit if Log.of(self.truth) is None else DECISION
+
+    @property
     def _in_partitions(self) -> bool:
         return self.memory is not None or self.partitioned or self.engine is not None
 
@@ -143,7 +152,10 @@ class ListJob:
             DataError: Input that breaks a rule, or exceeds the memory and is no Parquet file.
             EngineError: The engine cannot run calls.
         """
-        sources, request = self.sources, ScoreRequest(specs, self.relevance, self.columns, curves)
+        request = ScoreRequest(specs, self.relevance, self.columns, curves)
+        if (log := Log.of(self.truth)) is not None:
+            return self._on_log(log, request)
+        sources = self.sources
         check_request(specs, sources["train"] is not None, has_pool=sources["pool"] is not None)
         on_spark = any(map(is_spark, sources.values()))
         in_memory = not (self._in_partitions or on_spark)
@@ -165,6 +177,19 @@ class ListJob:
         if self._in_partitions:
             return self._in_parts(sources, request, report)
         return _at_once(sources, request)
+
+    def _on_log(self, log: Log, request: ScoreRequest) -> ListScores:
+        """Return the scores on a log of decisions."""
+        if self._in_partitions or is_spark(self.lists) or self.duplicates == "keep":
+            raise DataError(
+                "truth: lists are scored on a log of decisions in memory, row by row: memory, partitioned, engine, "
+                "duplicates: keep and Spark DataFrames do not go with it"
+            )
+        earlier = Log.of(self.train)
+        if self.train is not None and earlier is None:
+            raise DataError("train: where the truth is a log of decisions, the train data is an earlier log")
+        sources = {"lists": self._source(self.lists, "lists"), "pool": self._source(self.pool, "pool")}
+        return score_on_log(sources, log, earlier, request)
 
     def _in_parts(self, sources: Sources, request: ScoreRequest, report: Callable[[str], None]) -> ListScores:
         """Return the scores of as many partitions as the options ask for, which may be one."""

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from evalplugin.base.arrays import NO_ITEM
 from evalplugin.base.errors import DataError, UnknownNameError, did_you_mean
+from evalplugin.data.decisions import DECISION
 from evalplugin.data.interactions import Interactions
 from evalplugin.lists.columns import ListInput
 from evalplugin.lists.folds import by_fold
@@ -119,6 +120,8 @@ def score_as(job: ListJob, library: str, metrics: Sequence[str]) -> dict[str, fl
             raise refused(f"--{option}")
     if job.columns.unit == "query":
         raise refused("--query")
+    if job.unit == DECISION:
+        raise refused("--truth with a log of decisions")
     if not metrics:
         raise DataError(f"no metric is asked for; {library} has {', '.join(conventions.metrics)}")
     for name in metrics:

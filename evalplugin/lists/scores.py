@@ -14,6 +14,7 @@ from evalplugin.base.seeding import generator
 from evalplugin.comparison.statistics.intervals import Interval, distribution_interval, mean_interval
 from evalplugin.metrics import MetricSpec, parse
 from evalplugin.metrics.distribution import Distribution, Summary
+from evalplugin.metrics.names import with_companions
 from evalplugin.metrics.scores import Counts, PerUserScores, ScoreTotals
 
 
@@ -30,12 +31,14 @@ class ScoreRow(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ListScores:
-    """Scores of lists from any system: ``.scores`` user by user, ``.notes`` on ids of the input, ``.fold_means``."""
+    """Scores of lists from any system: ``.scores`` user by user, ``.notes`` on the input, ``.fold_means``."""
 
     source: PerUserScores | ScoreTotals
     table: Any = None  # of users' values, where they are kept elsewhere
-    notes: tuple[str, ...] = ()  # of ``evalplugin.score`` on ids of the input, if it was read at once
+    # Of ``evalplugin.score``: on ids of the input, if it was read at once, and on values that a log cannot tell.
+    notes: tuple[str, ...] = ()
     fold_means: tuple[Mapping[str, float], ...] = ()  # the means of each fold, where there are several
+    assumed: str | None = None  # how the propensities of a log are assumed; None: they are not
 
     def __repr__(self) -> str:
         means = ", ".join(f"{name}={mean:.4g}" for name, mean in self.means.items())
@@ -107,7 +110,7 @@ class ListScores:
 
 
 def specs_of(metrics: Sequence[str | MetricSpec]) -> list[MetricSpec]:
-    """Return the metrics of a list of names.
+    """Return the metrics of a list of names, and their companions.
 
     Raises:
         DataError: The list is empty, or a metric needs the ratings a model predicts.
@@ -125,4 +128,4 @@ def specs_of(metrics: Sequence[str | MetricSpec]) -> list[MetricSpec]:
             raise DataError(
                 f"metric {spec.name} needs the ratings that a model predicts for the truth; lists have none"
             )
-    return specs
+    return with_companions(specs)

@@ -76,7 +76,7 @@ class Scoring:
         rated = {"item": truth_item} | ({} if truth.values is None else {"rating": truth.values})
         truth_rows = group_rows(truth_starts, truth_run_user, len(users), rated)
         user = None if catalogue is None else catalogue.user_codes(users)
-        pool_rows = None if self.pool is None else self._pool_rows(lists, users)
+        pool_rows = None if self.pool is None else self.pool_rows(lists, users)
         return Blocks(
             users=users,
             lists=RankedLists(users, rows),
@@ -91,7 +91,7 @@ class Scoring:
             pool=pool_rows,
         )
 
-    def _pool_rows(self, lists: PairColumns, users: npt.NDArray[np.generic]) -> Rows:
+    def pool_rows(self, lists: PairColumns, users: npt.NDArray[np.generic]) -> Rows:
         """Return the pool by the codes of the users to score.
 
         Raises:

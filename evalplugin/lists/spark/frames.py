@@ -41,7 +41,7 @@ from evalplugin.lists.spark.buckets import (
     rows_in,
 )
 from evalplugin.metrics import MetricSpec, is_overall
-from evalplugin.metrics.states import check_mergeable
+from evalplugin.metrics.states import check_mergeable, check_values_unneeded
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -116,6 +116,7 @@ def score_frames(sources: Sources, request: ScoreRequest) -> SparkScores:
     _check_version()
     specs = request.specs
     check_mergeable(specs)
+    check_values_unneeded(specs)
     lists, columns = sources["lists"], request.columns
     sides = _Side.of(lists, "lists", columns), _Side.of(sources["truth"], "truth", columns)
     history = _train(sources, columns)
