@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -42,11 +42,22 @@ class BestModels:
     fewest: tuple[str, int] | None = None
     segment: str = ""  # a segmentation and one of its groups; empty: all users
     label: str = ""
+    # Compared models whose values a log cannot tell; each of them may be the best.
+    doubts: tuple[str, ...] = ()
 
     @property
     def leader(self) -> str:
         """The model with the best mean."""
         return self.models[0]
+
+    def with_doubts(self, doubts: Collection[str]) -> BestModels:
+        """Return the models that may be the best where values of some are in doubt: these too, and all if one leads.
+
+        ``doubts``: names of models.
+        """
+        doubtful = tuple(model for model in self.compared if model in doubts)
+        stay = self.compared if self.leader in doubts else (*self.models, *doubtful)
+        return replace(self, models=tuple(m for m in self.compared if m in stay), doubts=doubtful)
 
 
 def best_models(

@@ -26,6 +26,7 @@ from evalplugin.comparison.compared import (
     shared_values,
 )
 from evalplugin.comparison.contest import Contest, Pairing
+from evalplugin.comparison.doubt import doubts_of
 from evalplugin.comparison.groups import GroupStatistic, group_statistics
 from evalplugin.comparison.statistics.intervals import Method, mean_intervals
 from evalplugin.comparison.statistics.paired import Test, benjamini_hochberg, compare_pairs, holm
@@ -97,7 +98,8 @@ class Comparison:
 
         None where the leader is the same, where no segmentation tells who has train data, and where no user has any.
         """
-        best, among = self.best.get(metric), self._among_known(metric)
+        best = self.best.get(metric)
+        among = self._among_known(metric) if metric in _by_unit(self.contest) else None
         return among if best is not None and among is not None and among.leader != best.leader else None
 
     def is_of_newcomers(self, metric: str) -> bool:
@@ -124,7 +126,7 @@ class Comparison:
         ``stream`` names the random numbers.
         """
         contest, codes = self.contest, self.contest.units.codes
-        return best_models(
+        best = best_models(
             {model: column[rows] for model, column in self._columns(metric, shared=True).items()},
             contest.spec(metric),
             clusters=None if codes is None else codes[rows],
@@ -132,6 +134,7 @@ class Comparison:
             rng=generator(contest.seed, "best", *stream),
             seeds=self._seeds(metric),
         )
+        return None if best is None else best.with_doubts(doubts_of(contest, metric))
 
     def _columns(self, metric: str, *, shared: bool = False) -> dict[str, Floats]:
         """Return a metric's values by model (U,), NaN for a unit without one; ``shared``: as of ``shared_values``."""
@@ -262,7 +265,7 @@ def _pairs(
         columns = {metric: comparison._columns(metric) for metric in batch}
         uncorrected = _uncorrected(comparison, names, columns, tests, clusters, rng)
         for _, family in groupby(uncorrected, key=lambda pair: pair.metric):
-            yield from _corrected(list(family), comparison.level)
+            yield from _corrected(list(family), comparison)
 
 
 def _batches(comparison: Comparison, metrics: Sequence[str], n_pairs: int) -> Iterator[Sequence[str]]:
@@ -312,18 +315,24 @@ def _uncorrected(
             of_model, of_other = seeds[metric][model], seeds[metric][other]
             paired = paired_with_seeds(paired, of_model, of_other)
             seed_range = range_of_seeds(of_model, of_other, level)
-            direction = comparison.contest.spec(metric).direction
-            p = paired.p["permutation"]
-            yield Pair(metric, model, other, direction, paired, p, 1.0, 1.0, "", seed_range)
+            spec, p = comparison.contest.spec(metric), paired.p["permutation"]
+            yield Pair(
+                metric, model, other, spec.direction, paired, p, 1.0, 1.0, "", seed_range, spec.is_by_unit
+            )  # fmt: skip
 
 
-def _corrected(pairs: Sequence[Pair], level: float) -> list[Pair]:
-    """Return the pairs with adjusted p-values and marks, as one family of comparisons."""
+def _corrected(pairs: Sequence[Pair], comparison: Comparison) -> list[Pair]:
+    """Return the pairs with adjusted p-values and marks, as one family of comparisons by one metric."""
     p = np.array([pair.p for pair in pairs])
     corrected = []
+    doubts = set(doubts_of(comparison.contest, pairs[0].metric) if pairs else ())
     for pair, p_holm, p_bh in zip(pairs, holm(p).tolist(), benjamini_hochberg(p).tolist(), strict=True):
         mark: Mark = ""
-        if pair.direction and p_holm <= 1 - level:
+        if (
+            pair.direction
+            and p_holm <= 1 - comparison.level
+            and doubts.isdisjoint((pair.model, pair.against))
+        ):
             mark = "+" if (pair.paired.interval.mean > 0) == (pair.direction > 0) else "-"
         corrected.append(replace(pair, p_holm=p_holm, p_bh=p_bh, mark=mark))
     return corrected
@@ -334,7 +343,7 @@ def _segment_cells(comparison: Comparison) -> Iterator[SegmentCell]:
     groups = {parts.name: parts.of(contest.units.ids) for parts in contest.segments}
     cells: dict[tuple[str, str], list[SegmentCell]] = {(s, m): [] for s in groups for m in contest.metrics}
     n_pairs = len(_pairing(comparison.models, "baseline"))
-    for batch in _batches(comparison, contest.metrics, n_pairs):
+    for batch in _batches(comparison, _by_unit(contest), n_pairs):
         columns = {metric: comparison._columns(metric) for metric in batch}
         shared = {metric: comparison._columns(metric, shared=True) for metric in batch}
         for parts in contest.segments:
@@ -344,7 +353,7 @@ def _segment_cells(comparison: Comparison) -> Iterator[SegmentCell]:
                     cells[parts.name, cell.metric].append(cell)
     for family in cells.values():
         differences = [c.difference for c in family if c.difference is not None]
-        corrected = iter(_corrected(differences, comparison.level))
+        corrected = iter(_corrected(differences, comparison))
         yield from (c if c.difference is None else replace(c, difference=next(corrected)) for c in family)
 
 
@@ -374,8 +383,13 @@ def _group_cells(
         yield SegmentCell(segment, label, model, metric, interval, pairs.get((metric, model)))
 
 
+def _by_unit(contest: Contest) -> list[str]:
+    """Return the metrics that have a mean of each group of users."""
+    return [metric for metric in contest.metrics if contest.spec(metric).is_by_unit]
+
+
 def _best_in_groups(comparison: Comparison, segment: str, metric: str) -> Iterator[BestModels]:
-    for segmentation in comparison.contest.segments:
+    for segmentation in comparison.contest.segments if metric in _by_unit(comparison.contest) else ():
         if segmentation.name == segment and not segmentation.from_truth:
             group, groups = segmentation.of(comparison.contest.units.ids), len(segmentation.labels)
             for number, label in enumerate(segmentation.labels):

@@ -39,6 +39,7 @@ class Contest:
     segments: tuple[Segmentation, ...] = ()  # groups of the units
     notes: tuple[str, ...] = ()  # sentences on choices made and results left out
     given: Mapping[str, MetricSpec] = field(default_factory=dict)  # metrics of a table of scores, by name
+    assumed: str | None = None  # how propensities of a log of decisions are assumed; None: they are not
 
     @property
     def pairing(self) -> Pairing:

@@ -14,6 +14,7 @@ FEATURES = (
     "history",
     "ranks",
     "power",
+    "off_policy",
     "resume",
     "notifications",
 )

@@ -32,6 +32,7 @@ class Rules:
     ties: str | None = "hashed"  # order of items with equal scores; None: not known
     cold_users: str | None = "model"  # who answers users without train data; None: not known
     pool: str | None = None  # a hash of given candidates
+    assumed: str | None = None  # how propensities of a log of decisions are assumed; None: they are logged
 
     def shown(self) -> dict[str, Any]:
         """Return the fields by name, as they are shown."""
@@ -159,6 +160,7 @@ def _competition(plan: Plan, info: DataInfo, place: DataSplit, models: Sequence[
         seed=plan.seed,
         digest=info.test_digest,
         segments=info.segments,
+        assumed=info.full.assumed,
         rules=Rules(
             train_digest=None if info.train is None else info.train.digest,
             test_digest=info.test_digest,
@@ -169,6 +171,7 @@ def _competition(plan: Plan, info: DataInfo, place: DataSplit, models: Sequence[
             ties=plan.ties,
             cold_users=plan.cold_users,
             pool=info.pool,
+            assumed=info.full.assumed,
         ),
         facts={
             m.model: ModelFacts(

@@ -32,11 +32,11 @@ _NAMED = 5  # models of one finding
     "EV106",
     title="lists with seen items, short ones, or ties at the cutoff",
     rule="Found where more than 1 % of the first k places (k of the primary metric) hold an item that the user has in "
-    "the train data, where more than 1 % of the lists are shorter than k though there are items enough (candidates "
-    "`unseen` or `all`), or where the places k and k + 1 have the same score in more than 20 % of the lists of users "
-    "with train data. Quick built-in models list again with two other orders of equal scores: ties that move the "
-    "primary metric by less than a quarter of the width of its interval are no finding. Where k is `recommend.n`, "
-    "only these show ties.",
+    "the train data, where more than 1 % of the lists (not of `logging-policy`) are shorter than k though there are "
+    "items enough (candidates `unseen` or `all`), or where the places k and k + 1 have the same score in more than 20 "
+    "% of the lists of users with train data. Quick built-in models list again with two other orders of equal scores: "
+    "ties that move the primary metric by less than a quarter of the width of its interval are no finding. Where k is "
+    "`recommend.n`, only these show ties.",
     why="A seen item and an empty place cannot be in the truth. Among equal scores an arbitrary order decides: a "
     "hash or, with `recommend: {ties: id}`, the ids, which often follow popularity or age.",
     source="Tamm et al., RecSys 2021; McSherry and Najork, ECIR 2008.",
@@ -61,7 +61,7 @@ def _bad_lists(results: SplitResults) -> Iterator[Found]:
                     f"which cannot be in the truth; set recommend.candidates: unseen",
                     name,
                 )
-        if kind in ("unseen", "all"):
+        if kind in ("unseen", "all") and not MODELS.entry(model.type).cls.is_logging:
             full = sum(int(np.count_nonzero(top_n.item[:, k - 1] != NO_ITEM)) for top_n in by_fold)
             short = _could_be_full(results.data.folds, kind, k) - full
             if short > _SHORT * lists:

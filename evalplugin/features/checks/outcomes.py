@@ -23,15 +23,15 @@ from evalplugin.features.words import CHAMPION
 from evalplugin.metrics import parse
 from evalplugin.report.competition import facts_of
 
-_BASELINES = ("random", "popularity")  # types that learn no taste
+_BASELINES = ("random", "popularity", "logging-policy")  # types that learn no taste
 _LEAST_VALUES = 3  # of two values, each is at an end
 
 
 @result_check(
     "EV103",
     title="popularity leads every learned model",
-    rule="Found where `popularity` has a better mean by the primary metric than every other model but `random`, "
-    "unless a learned model leads among the users with train data, or no user has any.",
+    rule="Found where `popularity` has a better mean by the primary metric than every other model but `random` and "
+    "`logging-policy`, unless a learned model leads among the users with train data, or no user has any.",
     why="Nothing personal was shown to help: the learned models are wrong for the data or set wrongly, or the test "
     "asks what is popular (a short time, one interaction a user, only hits).",
     source="Cremonesi et al., RecSys 2010; Ji et al., SIGIR 2020.",

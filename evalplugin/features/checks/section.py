@@ -13,7 +13,8 @@ from evalplugin.config.sections import Closed
 Code = Literal[
     "EV101", "EV102", "EV103", "EV104", "EV105", "EV106", "EV107", "EV108",
     "EV109", "EV110", "EV111", "EV112", "EV113", "EV114", "EV115", "EV116",
-    "EV117", "EV118", "EV119", "EV120", "EV121", "EV122",
+    "EV117", "EV118", "EV119", "EV120", "EV121", "EV122", "EV123", "EV124",
+    "EV125", "EV126", "EV127",
 ]  # fmt: skip
 
 

@@ -176,7 +176,8 @@ def _equal_times(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
     title="a test of mostly one group or one day",
     rule="Found where more than half of the test interactions are of one day (UTC) while the data has several, where "
     "more than 80 % of the test users are in one group of a segment that the config names, or where more than half of "
-    "them have no train data. Times must be seconds since 1970; default segments do not count.",
+    "them have no train data (of a log of decisions, where its users are known). Times must be seconds since 1970; "
+    "default segments do not count.",
     why="The conclusion holds for what was tested: a Monday, a campaign, one country, newcomers.",
     source="Beel and Brunel, RecSys 2019.",
     remedy="Test a longer time (a whole week or several folds), and compare by groups: `segments`.",
@@ -196,6 +197,8 @@ def _one_group(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
                 f"{where}: {share(sizes.max() / sizes.sum())} of the test {units} are in one group of {segment.name} "
                 f"({label}): means over all {units} are its means; compare by groups"
             )
+    if data.info.full.is_log and "user" not in data.info.full.user_columns:
+        return  # each decision is new
     users, cold = (sum(fold.counts[key] for fold in data.folds) for key in ("test_users", "cold_users"))
     if cold > _COLD_USERS * users:
         tests = (

@@ -12,6 +12,7 @@ import numpy as np
 from evalplugin.base.arrays import Flags
 from evalplugin.comparison.compared import ComparedModel
 from evalplugin.comparison.contest import Contest
+from evalplugin.comparison.doubt import doubts_of
 from evalplugin.comparison.groups import common_means
 from evalplugin.comparison.statistics.clusters import independent_units
 from evalplugin.comparison.statistics.groups import (
@@ -68,6 +69,9 @@ class Judge:
                 else f"has no scores by {self.metric}"
             )
             return Condition(challenger.model, "result", "result", False, f"scores for each {unit}", note=why)
+        if (doubt := doubts_of(self.contest, self.metric).get(challenger.model)) is not None:
+            needed = "a value that the log can tell"
+            return Condition(challenger.model, "result", "result", False, needed, note=doubt.reasons[0].kind)
         users = self._common(challenger, self.metric).independent
         if users >= least:
             return None

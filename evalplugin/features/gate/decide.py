@@ -10,12 +10,19 @@ from evalplugin.base.numbers import number, percent, signed
 from evalplugin.base.units import count_text
 from evalplugin.comparison.compared import ComparedModel
 from evalplugin.comparison.contest import Contest
+from evalplugin.comparison.doubt import doubts_of
 from evalplugin.features.gate.conditions import Judge
 from evalplugin.features.gate.decision import Condition, Decision, DecisionBudget
 from evalplugin.features.gate.schema import CostLimit, Gate, Guardrails
 from evalplugin.metrics import parse
+from evalplugin.report.sentences.off_policy import assumed_lines
 
 _MOST_NAMED = 3  # challengers in a sentence
+_ASSUMED = "{assumed}; to decide by them all the same, set gate: {{accept: assumed}}"
+WILL_REFUSE = (
+    "propensities of the log are assumed, so that the gate will refuse to decide by values of policies; to decide by "
+    "them all the same, set gate: {accept: assumed}"
+)
 
 
 def decide(
@@ -51,11 +58,20 @@ def decide(
     )  # fmt: skip
     if (obstacle := _obstacle(decision, by_name[champion])) is not None:
         return replace(decision, reason=f"the gate cannot decide: {obstacle}")
+    assumed = list(assumed_lines(contest, [metric, *gate.guardrails.metrics]))
+    if assumed and gate.accept != "assumed":
+        return replace(
+            decision, reason=f"the gate cannot decide: {_ASSUMED.format(assumed=assumed[0].rstrip('.'))}"
+        )
+    decision = replace(decision, notes=(*decision.notes, *assumed))
+    untold = _untold(contest, decision)
+    if champion in untold:
+        return replace(decision, outcome="cannot_tell", reason=f"{champion} stays: {untold[champion]}")
     judge = Judge(contest, gate, metric, by_name[champion], decision.error)
     conditions = tuple(judge.conditions([by_name[name] for name in challengers]))
-    decision = replace(decision, conditions=conditions, notes=(*notes, *dict.fromkeys(judge.notes)))
+    decision = replace(decision, conditions=conditions, notes=(*decision.notes, *dict.fromkeys(judge.notes)))
     gains = {c.challenger: c for c in conditions if c.kind == "gain" and c.upper is not None}
-    if not gains:
+    if not gains and not untold:
         return replace(decision, reason=f"the gate cannot decide: {_failures(decision)}")
     passing = [name for name in gains if decision.passed(name)]
     if not passing:
@@ -63,10 +79,20 @@ def decide(
         if undecided:
             nearest = max(undecided, key=lambda name: gains[name].measured or 0.0)
             return replace(decision, outcome="cannot_tell", reason=_doubt(decision, gains[nearest]))
+        if untold:
+            reason = f"{champion} stays: {next(iter(untold.values()))}"
+            return replace(decision, outcome="cannot_tell", reason=reason)
         kept = f"{champion} stays: {_failures(decision)}"
         return replace(decision, outcome="keep", reason=kept)
     best = max(passing, key=lambda name: gains[name].measured or 0.0)  # of equal ones the first
     return replace(decision, outcome="promote", promoted=best, reason=_success(decision, gains[best]))
+
+
+def _untold(contest: Contest, decision: Decision) -> dict[str, str]:
+    """Return why a log cannot tell the values of the champion and of challengers, by model."""
+    doubts = doubts_of(contest, decision.metric)
+    judged = (decision.champion, *decision.challengers)
+    return {name: doubts[name].text(f"what {name} is worth") for name in judged if name in doubts}
 
 
 def no_champion_note(champion: str, baseline: str) -> str:

@@ -87,10 +87,9 @@ def _headline(decision: Decision) -> str:
         case "keep":
             return f"The champion {decision.champion} stays"
         case "cannot_tell":
-            return (
-                f"The champion {decision.champion} stays: too few {plural(decision.unit)} to tell whether one is "
-                f"better by enough"
-            )
+            is_few = any(map(decision.is_undecided, decision.challengers))
+            few = f"too few {plural(decision.unit)} to tell" if is_few else "the log cannot tell"
+            return f"The champion {decision.champion} stays: {few} whether one is better by enough"
         case "refuse":
             return "No decision: the gate could not judge"
 

@@ -214,6 +214,11 @@ class Gate(Closed):
         examples=[200],
     )
     guardrails: Guardrails = Guardrails()
+    accept: Literal["assumed"] | None = Field(
+        default=None,
+        description="assumed: decide although the propensities of the log are assumed; left out: refuse then.",
+        examples=["assumed"],
+    )
     fail_on: FailOn = Field(
         default="refuse",
         description="When the exit code is 1: where the gate cannot judge (refuse), where nothing is promoted (keep), "

@@ -12,6 +12,7 @@ from evalplugin.config.sections import Compare
 from evalplugin.features.gate.schema import ChampionSpec, Gate, Register
 from evalplugin.features.words import CHAMPION
 from evalplugin.metrics import MetricSpec, parse
+from evalplugin.metrics.given import known_metric
 from evalplugin.models import MODELS
 from evalplugin.tracking.names import CHAMPION_ALIAS
 
@@ -38,6 +39,15 @@ def check_gate(checks: Checks, models: Iterable[ModelRecipe], primary: MetricSpe
     _check_names(checks, gate, register, baseline)
     if gate.metric is None and primary is not None and (problem := _undecidable(primary, per_user=True)):
         checks.add(("gate",), f"decides by the primary metric: {problem}; name another under gate.metric")
+    for segment, margin in gate.guardrails.segments.items():
+        text = margin.metric or gate.metric
+        metric = primary if text is None else known_metric(text)
+        if metric is not None and not metric.is_by_unit:
+            checks.add(
+                ("gate", "guardrails", "segments", segment),
+                f"{metric.name!r} is a ratio of sums, of which groups have no means: name another under metric, such "
+                f"as {metric.sources[0].name}",
+            )
     for model in models:
         may_win = gate.challengers is None or model.name in gate.challengers
         if register is not None and may_win and not MODELS.entry(model.type).cls.learns:

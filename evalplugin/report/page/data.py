@@ -79,7 +79,7 @@ def _models(comparison: Comparison) -> list[dict[str, Any]]:
 def _metric(comparison: Comparison, position: Mapping[str, int], metric: str) -> dict[str, Any]:
     spec = comparison.contest.spec(metric)
     cells = [row.cells.get(metric) for row in comparison.scored]
-    summaries = [None if c is None else c.summary for c in cells]
+    summaries = [None if c is None or not spec.is_by_unit else c.summary for c in cells]
     known = [s for s in summaries if s is not None and s.n]
     defined = [s.quantiles for s in known]
     low, high = axis_limits(spec, defined)
@@ -102,7 +102,7 @@ def _metric(comparison: Comparison, position: Mapping[str, int], metric: str) ->
 
 
 def _pair(pair: Pair, position: Mapping[str, int]) -> dict[str, Any]:
-    paired = pair.paired
+    paired, (above, equal, below) = pair.paired, pair.shares
     return {
         "model": position[pair.model],
         "against": position[pair.against],
@@ -111,10 +111,10 @@ def _pair(pair: Pair, position: Mapping[str, int]) -> dict[str, Any]:
         "low": rounded(paired.interval.low),
         "high": rounded(paired.interval.high),
         "relative": rounded(paired.relative),
-        "effect": rounded(paired.effect),
-        "above": rounded(paired.above),
-        "equal": rounded(paired.equal),
-        "below": rounded(paired.below),
+        "effect": rounded(pair.effect),
+        "above": rounded(above),
+        "equal": rounded(equal),
+        "below": rounded(below),
         "p": rounded(pair.p),
         "holm": rounded(pair.p_holm),
         "bh": rounded(pair.p_bh),

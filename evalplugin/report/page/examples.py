@@ -34,14 +34,16 @@ def examples(comparison: Comparison) -> dict[str, Any] | None:
     """Return some users with their lists, truth and history, as JSON values; None without two models to compare.
 
     For every ordered pair of models the users are chosen on whom the first model loses most to the second, by the
-    primary metric: ``losers`` [first][second] counts all users with a loss, ``depth`` how many of the largest losses
-    are in the sample without a gap. All is of the first fold, except the values, which are averaged over folds.
+    first metric that is ``is_by_unit``: ``losers`` [first][second] counts all users with a loss, ``depth`` how many of
+    the largest losses are in the sample without a gap. All is of the first fold, except the values, which are averaged
+    over folds.
 
     Of queries there are ``sessions`` and ``positions`` too. The history of a query is in the order of the session, that
     of a user has the latest first.
     """
     contest, rows = comparison.contest, comparison.scored
-    metric = next((m for m in contest.metrics if all(r.scores and m in r.scores.metrics for r in rows)), None)
+    by_unit = (m for m in contest.metrics if contest.spec(m).is_by_unit)
+    metric = next((m for m in by_unit if all(r.scores and m in r.scores.metrics for r in rows)), None)
     if metric is None or len(rows) < 2:
         return None
     units, values = contest.units, contest.values(rows, metric)

@@ -35,6 +35,7 @@ _EFFECT = (
     "d_z (effect size): the mean difference in standard deviations of the {units.nouns}' differences; 0.2 is small, "
     "0.8 large."
 )
+_OF_ALL = "{metric} is a ratio of sums: neither single {units.nouns} nor groups of them have values of it."
 _FURTHER = "{tests}: two-sided, not corrected."
 _MARKS = (
     "▲ better, ▼ worse than the baseline {baseline}, {units.noun} by {units.noun}: paired permutation test at {error}, "
@@ -117,7 +118,8 @@ def _test_lines(comparison: Comparison, metric: str, pairs: Sequence[Pair]) -> I
         error=percent(1 - comparison.level),
     )
     differences = differences.format(baseline=comparison.contest.baseline, units=units)
-    yield f"{differences} {test} {_EFFECT.format(units=units)}"
+    effect = _EFFECT if pairs[0].is_by_unit else _OF_ALL
+    yield f"{differences} {test} {effect.format(units=units, metric=metric)}"
     if tests := further_tests(comparison):
         yield _FURTHER.format(tests=", ".join(TEST_NAMES[test] for test in tests))
 

@@ -20,13 +20,24 @@ from evalplugin.base.units import count_text
 from evalplugin.comparison.best import BestModels
 from evalplugin.comparison.compared import Pair
 from evalplugin.comparison.comparison import Comparison
+from evalplugin.comparison.doubt import FAMILY, Doubt, doubts_of
 from evalplugin.comparison.statistics.permutation import RELIABLE_FROM
 from evalplugin.metrics.scores import Units
 from evalplugin.report.sentences.fits import costs_of, seconds_taken
+from evalplugin.report.sentences.off_policy import (
+    assumed_lines,
+    cannot_tell,
+    further_doubts,
+    next_with_doubts,
+)
 from evalplugin.report.sentences.units import ranking_basis
 
 # Headlines: what is known, in the terms of a decision.
 _ONLY = "{leader} is the only model with a value of {metric}."
+_NO_MATCH = (
+    " No decision of the log shows what another one would, position by position: take fewer positions (@1), or a "
+    "policy that is nearer to what was shown."
+)
 _BEST_OVER = "{model} is the best: its {metric} is {gap} than that of {against}{lower_is_better}."
 _BEST_TIMES = "{model} is the best: its {metric} is {times} times that of {against}."
 _BEATS = "{models} beats {against}: {gains}{lower_is_better}."
@@ -100,6 +111,7 @@ _MAY_BE_BEST_WITH_HISTORY = "Among the {known} with history, {leader} leads, and
 # The leader against the baseline.
 _AGAINST = "{model} against {against}: {difference}"
 _SHOWN = "{measured}; {p}; better for {better} of {units.nouns}, worse for {worse}."
+_SHOWN_OF_ALL = "{measured}; {p}."  # of a metric that no user has a value of
 _CHANCE = "{measured}; may be chance ({p})."
 _UNTESTED = "{measured}; too few {units.nouns} to test."
 _DETECTABLE = "Only a difference of {least} or more is found in 4 of 5 such bake-offs."
@@ -165,9 +177,13 @@ def verdict(comparison: Comparison, metric: str | None = None) -> Verdict:
     best = comparison.best.get(metric)
     if best is None:
         return Verdict("none", "Nothing to decide", "nothing to decide", _without_best(comparison, metric))
+    if best.doubts:
+        return _in_doubt(comparison, best)
     evidence = tuple(_evidence(comparison, best))
     if len(best.compared) == 1:
         headline = _ONLY.format(leader=best.leader, metric=metric)
+        if comparison.contest.spec(metric).family == FAMILY and len(comparison.scored) > 1:
+            headline += _NO_MATCH
         return Verdict("none", "One model", f"{best.leader} alone", headline, evidence=evidence)
     said = (
         _headline(comparison, best),
@@ -178,6 +194,25 @@ def verdict(comparison: Comparison, metric: str | None = None) -> Verdict:
     if len(best.models) == 1:
         return Verdict("one", "Decided", f"{best.leader} is the best", *said)
     return Verdict("several", "Not decided", f"{best.leader} may be the best", *said)
+
+
+def _in_doubt(comparison: Comparison, best: BestModels) -> Verdict:
+    """Return the verdict where a log cannot tell the values of some models: which of the others beat the baseline."""
+    all_doubts = doubts_of(comparison.contest, best.metric)
+    doubts: dict[str, Doubt] = {model: all_doubts[model] for model in best.doubts}
+    headline, baseline = [cannot_tell(doubts)], _baseline(comparison, best)
+    beat = [model for model in best.compared if _beats_baseline(comparison, best.metric, model)]
+    if baseline is not None and beat:
+        gap = _gap(comparison, best.metric, beat[0], baseline)
+        gains = _gains(comparison, best.metric, beat, baseline)
+        template = _BEATS if len(beat) == 1 else _BEAT
+        headline.append(template.format(**gap | {"models": _named(beat), "gains": gains}))
+    details = [*further_doubts(doubts), *_basis(comparison, best)]
+    primary = best.metric == comparison.contest.primary
+    return Verdict(
+        "several" if len(best.compared) > 1 else "none", "Cannot tell", "cannot tell", " ".join(headline),
+        (" ".join(details),) if details else (), next_with_doubts(doubts) if primary else "",
+    )  # fmt: skip
 
 
 def _headline(comparison: Comparison, best: BestModels) -> str:
@@ -258,7 +293,7 @@ def _details(comparison: Comparison, best: BestModels) -> Iterator[str]:
     """Yield for whom the leader is better, and what the models cost that may be the best."""
     noun, level = comparison.contest.units.noun, percent(best.level)
     pair = _against_baseline(comparison, best.metric, best.leader)
-    if pair is not None and pair.mark:
+    if pair is not None and pair.mark and pair.is_by_unit:
         test = _TEST_FOR_WHOM.format(
             users=count_text(pair.paired.users, noun), level=level, model=pair.model, against=pair.against,
             better=share(pair.better), worse=share(pair.worse),
@@ -304,7 +339,7 @@ def _next_step(comparison: Comparison, best: BestModels) -> str:
 
 def why_several(best: BestModels, units: Units) -> list[str]:
     """Return at most one sentence on why several models may be the best: hardly any users, or equal means."""
-    if len(best.models) == 1:
+    if len(best.models) == 1 or best.doubts:
         return []
     if best.users < 2:
         return [(_SINGLE_UNIT if best.users == 1 else _NO_UNIT).format(units=units)]
@@ -363,8 +398,7 @@ def _evidence(comparison: Comparison, best: BestModels) -> Iterator[str]:
 def _cautions(comparison: Comparison, best: BestModels) -> Iterator[str]:
     """Yield what limits the headline: users without a value, seeds, few users who differ, users without history."""
     yield from why_several(best, comparison.contest.units)
-    if basis := ranking_basis(comparison, best.metric):
-        yield _BASIS.format(basis=basis)
+    yield from _basis(comparison, best)
     pair = _against_baseline(comparison, best.metric, best.leader)
     if pair is not None and pair.is_within_seeds:
         yield _WITHIN_SEEDS.format(range=number(pair.seed_range))
@@ -383,6 +417,13 @@ def _cautions(comparison: Comparison, best: BestModels) -> Iterator[str]:
             **counts | {"without": f"{without:,}", "share": share(without / best.users)}
         )
         yield _in_group(known, _BEST_WITH_HISTORY, _MAY_BE_BEST_WITH_HISTORY, known=f"{known.users:,}")
+
+
+def _basis(comparison: Comparison, best: BestModels) -> Iterator[str]:
+    """Yield what the headline rests on: assumed propensities, the users of all models."""
+    yield from assumed_lines(comparison.contest, [best.metric])
+    if basis := ranking_basis(comparison, best.metric):
+        yield _BASIS.format(basis=basis)
 
 
 def _without_best(comparison: Comparison, metric: str) -> str:
@@ -440,7 +481,8 @@ def _difference(comparison: Comparison, pair: Pair) -> str:
     }
     if math.isnan(pair.p_holm):
         return _UNTESTED.format(**values)
-    sentences = [(_SHOWN if pair.mark else _CHANCE).format(**values)]
+    shown = _SHOWN if pair.is_by_unit else _SHOWN_OF_ALL
+    sentences = [(shown if pair.mark else _CHANCE).format(**values)]
     if not pair.mark and abs(interval.mean) < pair.paired.detectable:
         sentences.append(_DETECTABLE.format(least=number(pair.paired.detectable)))
     if pair.mark and pair.paired.differing < RELIABLE_FROM:

@@ -196,7 +196,8 @@ def _contest(name: str, runs: Sequence[LoggedRun], *, baseline: str | None, prim
 def _competition(contest: Contest, runs: Sequence[LoggedRun], rules: Rules) -> Competition:
     """Return a contest of recommenders with what their runs say beside the scores."""
     return Competition(
-        **{field.name: getattr(contest, field.name) for field in fields(contest)},
+        **{field.name: getattr(contest, field.name) for field in fields(contest)}
+        | {"assumed": rules.assumed},
         rules=rules,
         facts={model.model: run.facts for model, run in zip(contest.models, runs, strict=True)},
         histories=_histories(runs),

@@ -21,6 +21,7 @@ from evalplugin.base.places import DataSplit
 from evalplugin.base.text import json_of, shorten
 from evalplugin.comparison.compared import ComparedModel
 from evalplugin.data.background import Background
+from evalplugin.data.decisions import DECISION
 from evalplugin.execution.isolation import last_line
 from evalplugin.execution.results import Costs, Finding
 from evalplugin.metrics import MetricSpec
@@ -154,6 +155,7 @@ class LoggedRun:
             ties=self._rule("eval.ties"),
             cold_users=self._rule("eval.cold_users"),
             pool=self.param("eval.pool"),
+            assumed=self.param("eval.assumed"),
         )
 
     @property
@@ -346,13 +348,13 @@ class LoggedRun:
         logged = self.run.data.metrics
         users = raw_ids(table.column("user"))
         values = np.stack(columns, axis=1) if columns else np.empty((len(table), 0))
-        may_have_clusters = self.given or self.param("split.cluster") is not None
-        clusters = self.groups.clusters if may_have_clusters else None
         noun = self.tag("unit") or "user"
+        may_have_clusters = self.given or noun == DECISION or self.param("split.cluster") is not None
+        clusters = self.groups.clusters if may_have_clusters else None
         if self.given:
             return PerUserScores(Units(users, noun, clusters), values, names)
         return PerUserScores(
-            units=Units.of_lists(users, "query" if noun == "query" else "user", clusters),
+            units=Units.of_lists(users, noun, clusters),
             values=values,
             metrics=names,
             # Undefined values were not logged.

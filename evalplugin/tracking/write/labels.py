@@ -54,6 +54,8 @@ def model_params(plan: Plan, result: ModelResult) -> tuple[list[Param], list[str
         values |= split | flatten("split", info.split_params, taken=split)
         if info.pool is not None:
             values["eval.pool"] = info.pool
+        if info.full.assumed is not None:
+            values["eval.assumed"] = info.full.assumed
     if (tuning := result.tuning) is not None:
         values |= flatten("tune", tuning.settings)
         values |= {
