@@ -29,8 +29,8 @@ LONG = {
     f"howto/{name}.md"
     for name in (
         "ci", "command", "compare", "compare_scores", "data", "deployed", "extend",
-        "gate", "files", "given_lists", "gpu", "libraries", "lists", "metrics", "model", "mlflow_evaluate", "new_users",
-        "schedules", "seeds", "segments", "sessions", "several_datasets", "tuning",
+        "gate", "files", "given_lists", "gpu", "libraries", "lists", "logged", "metrics", "model", "mlflow_evaluate",
+        "new_users", "schedules", "seeds", "segments", "sessions", "several_datasets", "tuning",
         "upgrading",
     )
 }  # fmt: skip
@@ -106,9 +106,7 @@ def test_the_examples_of_the_page_on_object_stores_work(shop, storage, monkeypat
 
 @pytest.mark.parametrize("page", PAGES)
 def test_every_block_of_a_page_is_one_that_is_run(page: str) -> None:
-    text = re.sub(
-        r"<!-- generated: .*?<!-- end of generated -->", "", (DOCS / page).read_text(), flags=re.DOTALL
-    )
+    text = re.sub(r"<!-- generated: .*?<!-- end -->", "", (DOCS / page).read_text(), flags=re.DOTALL)
     fences = re.findall(r"^ *```(?!`)(\S.*)$", text, re.MULTILINE)
     plain = {fence for fence in fences if not fence.startswith("{")}
     blocks = {fence.split()[-1] for fence in fences if re.match(r"\{code(-block)?\}", fence)}

@@ -21,9 +21,14 @@ from samples import comparisons, files_of, filled, whole
 import evalplugin
 from evalplugin.base import errors
 from evalplugin.cli import main
+from evalplugin.comparison.compared import ComparedModel
+from evalplugin.comparison.comparison import compare
+from evalplugin.comparison.contest import Contest
 from evalplugin.features.checks.catalogue import CHECKS
 from evalplugin.features.config import load
+from evalplugin.features.off_policy.feature import OffPolicyFeature
 from evalplugin.features.ranks.feature import RanksFeature
+from evalplugin.metrics.scores import PerUserScores, Units
 from evalplugin.tracking.write.items import Item
 
 ROOT = Path(__file__).parents[1]
@@ -46,15 +51,15 @@ def test_generate_names_and_writes_stale_pages(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(generate, "DOCS", tmp_path / "docs")
     page = tmp_path / "docs" / "long.md"
     page.parent.mkdir()
-    part = "<!-- generated: config-keys seed -->\n{}<!-- end of generated -->\n"
+    part = "<!-- generated: config-keys seed -->\n{}<!-- end -->\n"
     page.write_text(
-        f"# Long\n\nA page.\n\n## `a`, b\n\n{part.format('old')}\n{'word ' * 1100}\n\n## C\n\n### C\n"
+        f"# Long\n\nA page.\n\n## `a`, b\n\n{part.format('old')}\n{'word ' * 1700}\n\n## C\n\n### C\n"
     )
     before = page.read_text()
     assert (generate.main(["--check"]), page.read_text()) == (1, before)
     assert generate.main([]) == 0
     assert capsys.readouterr().out.split("\n").count("docs/long.md") == 2
-    start = "# Long\n\nA page.\n\n<!-- generated: contents -->\n\n- [`a`, b](#a-b)\n- [C](#c): [C](#c-1)\n\n<!-- end of"
+    start = "# Long\n\nA page.\n\n<!-- generated: contents -->\n\n- [`a`, b](#a-b)\n- [C](#c): [C](#c-1)\n\n<!-- end"
     assert page.read_text().startswith(start)
     (key,) = config_keys("seed")
     assert f"seed -->\n\n- `seed`: {key.description} *(default `0`)*" in page.read_text()
@@ -317,7 +322,7 @@ def test_the_page_on_mlflow_names_all_that_is_logged() -> None:
     assert_same(rows(page, "Files of a model's run"), files["model"], "the table of files")
     assert_same(
         rows(page, "Files of the summary run"),
-        files["summary"] | {file.path for file in files_of_several_datasets()},
+        files["summary"] | {file.path for file in [*files_of_several_datasets(), *files_of_a_log()]},
         "the table of files",
         also=["config.yaml", *in_data],
     )
@@ -334,6 +339,15 @@ def test_the_page_on_mlflow_names_all_that_is_logged() -> None:
     assert_same(rows(page, "Tags of the experiment"), experiment.tags, "the table of tags")
     version = client.get_model_version_by_alias("shop", "champion")
     assert_same(rows(page, "Tags of a registered version"), version.tags, "the table of tags")
+
+
+def files_of_a_log() -> Iterator[Item]:
+    """Yield what the summary run has only with values of policies by a log."""
+    metric, n = "value(estimator=ips)@1", 50
+    columns = np.stack([np.arange(n) / n, np.arange(n) / 25, np.zeros(n)], axis=1)
+    scores = PerUserScores(Units(np.arange(n)), columns, (metric, "weight@1", "unsupported@1"))
+    contest = Contest("log", "feed", "", (ComparedModel("knn", scores),), (metric,), None, 1, "digest")
+    yield from OffPolicyFeature().items(filled(whole(), (compare(contest),)))
 
 
 def files_of_several_datasets() -> Iterator[Item]:
@@ -522,8 +536,8 @@ def test_every_check_has_a_page_with_its_title_and_texts() -> None:
     folder = ROOT / "docs" / "checks"
     found = (ROOT / "experiments" / "checks" / "found.md").read_text()
     always = re.findall(r"^\| (EV\d+) .* \| 20 of 20 \| 0 of 20 \|$", found, re.MULTILINE)
-    assert len(always) == found.count("| EV")
-    others = " and ".join(sorted({*CHECKS} - {*always}))
+    *others, last = sorted({*CHECKS} - {*always})
+    others = f"{', '.join(others)} and {last}"
     assert f"Each defect but those of {others} was seeded" in (folder / "index.md").read_text()
     assert {page.stem for page in folder.glob("EV*.md")} == set(CHECKS)
     for code, check in CHECKS.items():

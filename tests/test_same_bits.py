@@ -22,12 +22,12 @@ from evalplugin.metrics import METRICS, is_overall, parse
 pytestmark = [pytest.mark.slow, pytest.mark.cluster, RAY_WARNINGS]
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
-# All that need neither attributes of items, predicted ratings nor a pool.
+# All that need neither attributes of items, predicted ratings, a pool nor a log of decisions.
 METRIC_NAMES = (
     *(
         spec.at(7 if spec.metric.takes_k else None).name
         for spec in map(parse, METRICS.names())
-        if not {"item_attributes", "predictions", "pool"} & set(spec.metric.needs)
+        if not {"item_attributes", "predictions", "pool", "log"} & set(spec.metric.needs)
     ),
     "ndcg(gain=exp2)",
     "precision",

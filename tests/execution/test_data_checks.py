@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from samples import dataset_of_values, small_config
 
-from evalplugin.base.errors import DataError
+from evalplugin.base.errors import ConfigError, DataError
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.runner import prepare
 from evalplugin.features.config import load
@@ -37,6 +37,13 @@ def test_a_threshold_that_no_rating_reaches_is_an_error(check: Check) -> None:
 def test_a_metric_of_an_attribute_that_the_items_lack_is_an_error(check: Check) -> None:
     with pytest.raises(DataError, match=r"calibration@5: needs the attribute 'category' of the items"):
         check(STARS, metrics=["hit@5", "calibration@5"])
+
+
+def test_a_value_of_a_policy_without_a_log_of_what_was_shown_is_an_error_of_the_config(check: Check) -> None:
+    with pytest.raises(
+        ConfigError, match=r"'value@5' needs a log of what was shown, a dataset of type impressions"
+    ):
+        check(STARS, metrics=["hit@5", "value@5"])
 
 
 def test_ratings_of_which_none_is_above_0_are_an_error_without_a_threshold(check: Check) -> None:

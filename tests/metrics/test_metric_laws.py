@@ -26,6 +26,7 @@ from evalplugin.metrics import (
     parse,
 )
 from evalplugin.metrics.base import is_mergeable
+from evalplugin.metrics.slates import Shown
 from evalplugin.testing import check_metric
 
 # Metrics of lists and truth alone; those of a new module are among them by themselves.
@@ -80,6 +81,20 @@ def value(name: str, k: int | None, listed: list[int], truth: dict[int, float]) 
             "calibration(smoothing=0.5)",
             "popularity_parity(groups=category)",
             "popularity_opportunity(groups=category)",
+            *(
+                f"value(estimator={e})"
+                for e in ["ips", "clipped", "dm", "dr", "sndr", "iips", "rips", "replay", "matches"]
+            ),
+            *(f"value(estimator={e}, policy=softmax)@1" for e in ["ips", "dm", "dr", "sndr", "iips"]),
+            *(f"value(estimator={e}, policy=epsilon)" for e in ["ips", "dm", "dr", "sndr", "iips", "rips"]),
+            *(f"value(estimator={e}, policy=given)@1" for e in ["snips", "dm", "dr"]),
+            "value(estimator=rips, policy=softmax, temperature=0.2)",
+            "weight(policy=softmax)",
+            "weight(policy=epsilon, ratio=position)",
+            "effective_decisions(policy=epsilon)",
+            "largest_weight(ratio=match)",
+            "unsupported(policy=softmax)",
+            "unsupported(policy=epsilon)",
         ]
     ),
 )
@@ -117,11 +132,15 @@ def read_by(metric: Metric, context: ScoringContext) -> np.ndarray | None:
         "ndcg(propensity=popularity, power=0.5)",
         "popularity_parity(groups=category)",
         "popularity_opportunity(groups=category)",
+        "value(estimator=dr)",
+        "weight(policy=softmax)",
+        "value(estimator=ips, policy=epsilon)",
     ],
 )
 def test_every_metric_declares_the_data_that_it_reads(name: str) -> None:
     metric = parse(name).metric
     train = coded([0, 0, 1], [3, 4, 4], users=2, items=6)
+    log = replace(train, position=np.array([1, 2, 2], dtype=np.int32), propensity=np.full(3, 0.5))
     category = np.array(["Action", "Comedy", "Action|Drama", "Comedy|Drama", None, "Western"], dtype=object)
     described = replace(train, item_attributes=Attributes({"category": category}))
     whole = ScoringContext(
@@ -132,16 +151,22 @@ def test_every_metric_declares_the_data_that_it_reads(name: str) -> None:
         truth_relevant=np.array([True, False, True, False, True]),
         n_items=6,
         predictions=np.array([0.8, 0.6, 0.4, 1.0, 0.2]),
-        train=TrainData(described),
+        train=TrainData(described, shown=log),
         user=np.array([0, 1]),
         pool=Rows(np.array([0, 2, 3]), np.array([1, 5, 0], dtype=np.int32), np.zeros(3, dtype=np.float32)),
+        shown=Shown(
+            np.array([2, 3, 4, 3, 2]), np.full(5, 0.5), np.array([False, True, True, True, True, False])
+        ),
+        read_scores=lambda: np.array([[0.4, 0.3, 0.2, 0.1]] * 2),
     )
     expected = read_by(metric, whole)
     without = {
         "catalogue": {"n_items": 0},
-        "item_attributes": {"train": TrainData(train)},
+        "item_attributes": {"train": TrainData(train, shown=log)},
+        "log": {"shown": None},
         "pool": {"pool": None},
         "predictions": {"predictions": None},
+        "scores": {"read_scores": None},
         "train": {"train": None},
     }
     for need, removed in without.items():

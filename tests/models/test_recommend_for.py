@@ -54,6 +54,7 @@ def test_the_models_that_answer_users_by_their_history():
     assert [entry.name for entry in MODELS if entry.is_own and may_take_history(entry.cls)] == [
         "command", "ease", "graph.p3alpha", "graph.rp3beta", "implicit.AlternatingLeastSquares",
         "implicit.BM25Recommender", "implicit.CosineRecommender", "implicit.TFIDFRecommender", "lists",
+        "logging-policy",
         "neighbours.item", "neighbours.user", "popularity", "random", "session.knn", "session.markov",
         "session.popularity", "session.rules", "sklearn.NMF", "sklearn.NearestNeighbors", "sklearn.TruncatedSVD",
         "slim",

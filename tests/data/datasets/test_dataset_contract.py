@@ -38,6 +38,9 @@ def test_every_registered_dataset_keeps_the_contract(name: str) -> None:
     elif name == "sql":
         FRAME.to_sql("ratings", sqlite3.connect("shop.db"), index=False)
         params = {"url": "sqlite:///shop.db", "query": "SELECT * FROM ratings", "rating": "rating"}
+    elif name == "impressions":
+        FRAME.assign(decision=["a", "b", "c"]).to_csv("log.csv", index=False)
+        params = {"path": "log.csv", "reward": "rating", "propensity": {"estimate": "item-position"}}
     elif name == "synthetic":
         params = {"n_users": 30, "n_items": 40, "n_interactions": 300}
     elif name == "movielens":

@@ -11,7 +11,7 @@ import pytest
 from evalplugin.features.checks.catalogue import CHECKS
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "experiments" / "checks"))
-from defects import DEFECTS, clean, findings
+from defects import DEFECTS, clean, clean_log, findings
 
 
 def test_every_check_has_a_seeded_defect_and_every_text() -> None:
@@ -24,6 +24,10 @@ def test_every_check_has_a_seeded_defect_and_every_text() -> None:
 
 def test_clean_data_raises_no_alarm() -> None:
     assert [finding.line for finding in findings(clean(0))] == []
+
+
+def test_a_clean_log_raises_no_alarm() -> None:
+    assert [finding.line for finding in findings(clean_log(np.random.default_rng(0)))] == []
 
 
 @pytest.mark.parametrize(
