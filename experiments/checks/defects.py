@@ -22,7 +22,7 @@ from evalplugin.features.checks.feature import data_findings, result_findings
 from evalplugin.features.config import load
 from evalplugin.report.competition import competitions_of
 
-__all__ = ["DEFECTS", "Seeded", "clean", "findings"]
+__all__ = ["DEFECTS", "Seeded", "clean", "clean_log", "findings"]
 
 Seeded = tuple[pd.DataFrame, dict[str, Any]]  # interactions (user, item, stars, time), config
 _START, _DAYS = 1_750_000_000, 60
@@ -257,6 +257,57 @@ def _robots(seeded: Seeded, rng: np.random.Generator) -> Seeded:
     return pd.concat([frame, *robots], ignore_index=True), config | changed
 
 
+def clean_log(rng: np.random.Generator, *, n_items: int = 4, shown: float = 1.0, old: int = 0) -> Seeded:
+    """Return a log of 6,000 decisions on 300 users, each of which showed one of some items at random, and models.
+
+    Args:
+        rng: Draws the items and the rewards.
+        n_items: Number of items.
+        shown: Propensity that is logged, times the number of items.
+        old: Items that are shown in the train part alone, and that earn most there.
+    """
+    n = 6000
+    time = _START + np.arange(n) * 600
+    is_test = np.arange(n) >= _QUANTILE * n
+    item = np.where(is_test, rng.integers(old, n_items, n), rng.integers(0, n_items, n))
+    propensity = shown / np.where(is_test, n_items - old, n_items)
+    reward = (rng.random(n) < np.where(item < old, 0.9, 0.2 + 0.2 * item / n_items)).astype(int)
+    columns = {"decision": np.arange(n), "item": item + 1, "reward": reward, "propensity": propensity}
+    config = {
+        "experiment": "checks",
+        "seed": 1,
+        "datasets": [{"name": "shop", "type": "impressions", "user": "user", "timestamp": "time"}],
+        "split": {"type": "temporal", "quantile": _QUANTILE},
+        "recommend": {"n": n_items},
+        "metrics": ["value(estimator=ips)@1"],
+        "models": ["popularity", {"name": "logging", "type": "logging-policy"}],
+        "compare": {"baseline": "logging"},
+    }
+    return pd.DataFrame(columns | {"user": rng.integers(0, 300, n), "time": time}), config
+
+
+def _many_items(seeded: Seeded, rng: np.random.Generator) -> Seeded:
+    return clean_log(rng, n_items=200)
+
+
+def _half_propensities(seeded: Seeded, rng: np.random.Generator) -> Seeded:
+    return clean_log(rng, shown=0.5)
+
+
+def _old_items(seeded: Seeded, rng: np.random.Generator) -> Seeded:
+    return clean_log(rng, n_items=8, old=2)
+
+
+def _greedy(seeded: Seeded, rng: np.random.Generator) -> Seeded:
+    frame, config = clean_log(rng)
+    return frame.assign(propensity=1.0), config
+
+
+def _clicks_alone(seeded: Seeded, rng: np.random.Generator) -> Seeded:
+    frame, config = clean_log(rng)
+    return frame[frame["reward"] > 0], config
+
+
 # What each defect is, and the function that seeds it.
 DEFECTS: dict[str, tuple[str, Callable[[Seeded, np.random.Generator], Seeded]]] = {
     "EV101": ("each user's last five interactions are held out, instead of the latest fifth of all", _future),
@@ -284,4 +335,9 @@ DEFECTS: dict[str, tuple[str, Callable[[Seeded, np.random.Generator], Seeded]]] 
     "EV120": ("times are integers such as 20250615", _integer_dates),
     "EV121": ("40 % of the ratings are not given, and 0 in the data", _not_rated),
     "EV122": ("three sessions of 1,000 events are added to the test sessions", _robots),
+    "EV123": ("a log of 1,200 tested decisions shows one of 200 items at random", _many_items),
+    "EV124": ("propensities of a log are half of what they were", _half_propensities),
+    "EV125": ("a log no longer shows the two items that earned most", _old_items),
+    "EV126": ("all propensities of a log that showed items at random are 1", _greedy),
+    "EV127": ("a log lacks the rows that earned nothing", _clicks_alone),
 }

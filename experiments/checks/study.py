@@ -10,7 +10,7 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
-from defects import DEFECTS, clean, findings
+from defects import DEFECTS, clean, clean_log, findings
 
 from evalplugin.features.checks.catalogue import CHECKS
 
@@ -25,6 +25,7 @@ def main() -> None:
     alarms: Counter[str] = Counter()
     for seed in seeds:
         alarms.update({finding.code for finding in findings(clean(seed))})
+        alarms.update({finding.code for finding in findings(clean_log(np.random.default_rng(1000 + seed)))})
         print("clean", seed, dict(alarms), flush=True)
     lines = ["code,seeded,found,clean,alarms"]
     rows = ["| code | seeded into clean data | found | alarms in clean data |", "|---|---|---|---|"]
