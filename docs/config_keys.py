@@ -88,7 +88,7 @@ def _type_text(annotation: Any) -> str:
     if origin is typing.Literal:
         if len(arguments) > 12:  # codes of checks
             return f"{arguments[0]} to {arguments[-1]}"
-        return ", ".join(arguments[:-1]) + f" or {arguments[-1]}"
+        return " or ".join(filter(None, (", ".join(arguments[:-1]), arguments[-1])))
     if origin in (Union, types.UnionType):
         return " or ".join(_type_text(argument) for argument in arguments if argument is not types.NoneType)
     if origin is list:

@@ -1,7 +1,7 @@
 """Write the generated parts of the documentation: `python docs/generate.py`; `--check` names stale pages.
 
-A part stands between `<!-- generated: KIND NAMES -->` and `<!-- end of generated -->`, as plain Markdown that can be
-read on the site, in a clone and on a repository's pages. A page of more than four screens has its contents at the
+A part stands between `<!-- generated: KIND NAMES -->` and `<!-- end -->`, as plain Markdown that can be
+read on the site, in a clone and on a repository's pages. A page of more than six screens has its contents at the
 top, unless it begins with all its parts. A parameter or an option that several have is described once a page.
 """
 
@@ -32,7 +32,7 @@ from evalplugin.lists.profiles import EVERY_RATING, PROFILES
 from evalplugin.models.base import cold_answer
 
 DOCS = Path(__file__).parent
-_LONG = {"words": 1_100, "lines": 180}  # four screens
+_LONG = {"words": 1_700, "lines": 300}  # six screens
 _MANY = 12  # components, of which a list says what each is
 _USUAL = {  # what the page says once for all
     "metrics": r"\s+Undefined\s+\(NaN\)\s+(for\s+a\s+user\s+without\s+a\s+relevant\s+item\.(?=\s+Range)"
@@ -43,7 +43,7 @@ _USUAL = {  # what the page says once for all
     "models": r"(?<=\.)\s+Zero\s+for\s+items\s+without\s+train\s+data\.",
 }
 _FEW = 4  # parameters that stand in a line
-_END = "<!-- end of generated -->"
+_END = "<!-- end -->"
 _PART = re.compile(rf"(<!-- generated: ([\w-]+)\s*(.*?)\s*-->\n).*?{_END}\n", re.DOTALL)
 
 
