@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 UNDEFINED = "–"
 
@@ -87,15 +86,6 @@ def memory(mb: float | None) -> str:
 def rounded(value: float, digits: int = 6) -> float | None:
     """Return a number with that many significant digits, None where it is undefined or infinite."""
     return float(f"{value:.{digits}g}") if math.isfinite(value) else None
-
-
-def finite(value: Any) -> Any:
-    """Return a value with None in place of NaN and infinity, which JSON cannot hold."""
-    if isinstance(value, Mapping):
-        return {str(key): finite(inner) for key, inner in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [finite(inner) for inner in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _text(value: float, form: str) -> str:

@@ -46,7 +46,6 @@ class Pair:
     mark: Mark
     # By how much the models may differ if only their seeds do, one fit of each; NaN without several seeds.
     seed_range: float = math.nan
-    is_by_unit: bool = True  # of the metric; where not, shares of users and the effect are undefined
 
     @property
     def is_within_seeds(self) -> bool:
@@ -54,25 +53,17 @@ class Pair:
         return abs(self.paired.interval.mean) < self.seed_range
 
     @property
-    def shares(self) -> tuple[float, float, float]:
-        """Shares of users for whom the model has a higher, the same and a lower value; NaN if not ``is_by_unit``."""
-        paired = self.paired
-        return (paired.above, paired.equal, paired.below) if self.is_by_unit else (math.nan,) * 3
-
-    @property
     def better(self) -> float:
         """Share of users for whom the model is better; NaN where the metric has no better direction."""
-        return {1: self.shares[0], -1: self.shares[2], 0: math.nan}[self.direction]
+        return self._share(self.paired.above, self.paired.below)
 
     @property
     def worse(self) -> float:
         """Share of users for whom the model is worse; NaN where the metric has no better direction."""
-        return {1: self.shares[2], -1: self.shares[0], 0: math.nan}[self.direction]
+        return self._share(self.paired.below, self.paired.above)
 
-    @property
-    def effect(self) -> float:
-        """Cohen's d_z; NaN if not ``is_by_unit``."""
-        return self.paired.effect if self.is_by_unit else math.nan
+    def _share(self, if_higher: float, if_lower: float) -> float:
+        return {1: if_higher, -1: if_lower, 0: math.nan}[self.direction]
 
 
 @dataclass(frozen=True)

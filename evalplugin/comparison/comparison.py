@@ -316,9 +316,14 @@ def _uncorrected(
             paired = paired_with_seeds(paired, of_model, of_other)
             seed_range = range_of_seeds(of_model, of_other, level)
             spec, p = comparison.contest.spec(metric), paired.p["permutation"]
-            yield Pair(
-                metric, model, other, spec.direction, paired, p, 1.0, 1.0, "", seed_range, spec.is_by_unit
-            )  # fmt: skip
+            if (
+                not spec.is_by_unit
+            ):  # its values are those of all users together: there are no shares of users
+                nan, differing = math.nan, paired.differing
+                paired = replace(
+                    paired, effect=nan, above=nan, equal=nan, below=nan, differing_clusters=differing
+                )
+            yield Pair(metric, model, other, spec.direction, paired, p, 1.0, 1.0, "", seed_range)
 
 
 def _corrected(pairs: Sequence[Pair], comparison: Comparison) -> list[Pair]:

@@ -17,6 +17,7 @@ from evalplugin.base.errors import DataError
 from evalplugin.base.libraries import pd, sparse
 from evalplugin.data.attributes import Attributes
 from evalplugin.data.parts import PART, folds_of
+from evalplugin.data.queries import Unit
 from evalplugin.data.tables import Table, check_roles, columns_problem, ids_of, is_cluster
 from evalplugin.data.times import DATETIME_UNITS
 from evalplugin.data.vocabulary import encode, unicode_notes
@@ -350,10 +351,12 @@ class Interactions(ReadOnlyArrays):
         return interactions_from(Table(frame, source), named, duplicates)
 
 
-def interactions_from(table: Table, columns: Mapping[str, str], duplicates: DuplicatePolicy) -> Interactions:
+def interactions_from(
+    table: Table, columns: Mapping[str, str], duplicates: DuplicatePolicy, *, unit: Unit = "user"
+) -> Interactions:
     """Return the rows of a table as interactions, given its columns by role; see ``Interactions.from_frame``.
 
-    Columns with the role ``cluster`` become ``user_columns``.
+    Columns with the role ``cluster`` become ``user_columns``. Messages name the column of users for its ``unit``.
     """
     if duplicates not in _POLICIES:
         raise DataError(f"{table.name}: duplicates must be one of {', '.join(_POLICIES)}, not {duplicates!r}")
@@ -363,11 +366,11 @@ def interactions_from(table: Table, columns: Mapping[str, str], duplicates: Dupl
     if problem := columns_problem(columns, table.columns):
         raise DataError(f"{table.name}: {problem}")
     rating, timestamp = columns.get("rating"), columns.get("timestamp")
-    users, (user_code,) = encode([table.ids(columns["user"], "user")])
+    users, (user_code,) = encode([table.ids(columns["user"], unit)])
     items, (item_code,) = encode([table.ids(columns["item"], "item")])
     ratings = np.ones(len(table)) if rating is None else table.numbers(rating, "rating")
     seconds = None if timestamp is None else table.seconds(timestamp)
-    part, parts = (None, ()) if "part" not in columns else parts_of(table, columns["part"])
+    part, parts = (None, ()) if "part" not in columns else _parts(table, columns["part"])
     data = Interactions(
         user=user_code.astype(np.int32, copy=False),
         item=item_code.astype(np.int32, copy=False),
@@ -389,7 +392,7 @@ def interactions_from(table: Table, columns: Mapping[str, str], duplicates: Dupl
         ),
     )
     data = data.noting(
-        *table.notes, *unicode_notes("user", ids_of(users)), *unicode_notes("item", ids_of(items))
+        *table.notes, *unicode_notes(unit, ids_of(users)), *unicode_notes("item", ids_of(items))
     )
     if seconds is not None and seconds.rounded:
         unit = DATETIME_UNITS[seconds.ticks]
@@ -431,7 +434,7 @@ def _of_users(
     return texts
 
 
-def parts_of(table: Table, column: str) -> tuple[npt.NDArray[np.int8], tuple[str, ...]]:
+def _parts(table: Table, column: str) -> tuple[npt.NDArray[np.int8], tuple[str, ...]]:
     """Return the part of each row, and the names of the parts."""
     names, (code,) = encode([table.ids(column, "part")])
     if len(names) > _MOST_PARTS:

@@ -42,7 +42,6 @@ class Section:
     table: Table | None = None  # over all comparisons; below their tables, and at the top of the page
     # Returns the picture of the table on the page as SVG, given a CSS colour for each model; None: it has none.
     picture: Callable[[Mapping[str, str]], str] | None = None
-    is_below: bool = False  # whether the page shows it below the comparisons, the table without a click
     # Returns values for a comparison's tab on the page, given its models there, by their names in the template; those
     # under ``data`` are for the scripts.
     tab: Callable[[Comparison, Sequence[Mapping[str, Any]]], Mapping[str, Any]] | None = None

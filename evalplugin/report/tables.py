@@ -13,7 +13,6 @@ from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.groups import GroupStatistic
 from evalplugin.comparison.statistics.intervals import Interval
 from evalplugin.comparison.statistics.paired import Test
-from evalplugin.metrics import MetricSpec
 from evalplugin.report.overlap import overlaps
 from evalplugin.report.sentences.fits import fit_lines
 from evalplugin.report.sentences.groups import corrected_line, group_statistics_lines
@@ -73,7 +72,7 @@ def models_table(comparison: Comparison, metric: str) -> Table:
     if comparison.n_seeds > 1:
         fields.append((Column("seeds"), lambda row: seeds_cell(row, metric)))
     if comparison.pairing == "baseline" and any(pair.metric == metric for pair in comparison.pairs):
-        fields += _pair_fields(spec, further_tests(comparison), pair_of)
+        fields += _pair_fields(further_tests(comparison), pair_of)
     order = "" if metric == primary else f"in the order of {primary}"
     title = ", ".join(filter(None, (heading(spec), better_words(spec), order)))
     return Table.of(f"{comparison.contest.place}: {title}", comparison.scored, fields)
@@ -87,7 +86,7 @@ def pairs_table(comparison: Comparison, metric: str) -> Table:
         [
             (Column("model", is_number=False), lambda pair: TableCell(pair.model)),
             (Column("against", is_number=False), lambda pair: TableCell(pair.against)),
-            *_pair_fields(comparison.contest.spec(metric), further_tests(comparison), lambda pair: pair),
+            *_pair_fields(further_tests(comparison), lambda pair: pair),
         ],
     )
 
@@ -108,9 +107,8 @@ def segment_table(comparison: Comparison, metric: str, segment: str) -> Table:
         (Column("model", is_number=False), lambda cell: _named(comparison, cell.model)),
         (Column("mean"), lambda cell: TableCell(number(cell.interval.mean), _interval(cell.interval))),
     ]
-    spec = comparison.contest.spec(metric)
-    fields += _pair_fields(spec, (), lambda cell: cell.difference) if pairs else []
-    title = f"{comparison.contest.place}: {heading(spec)} by {segment}"
+    fields += _pair_fields((), lambda cell: cell.difference) if pairs else []
+    title = f"{comparison.contest.place}: {heading(comparison.contest.spec(metric))} by {segment}"
     return Table.of(title, cells, fields)._replace(
         verdict=segment_verdict(comparison, segment, metric),
         footnotes=(corrected_line(comparison, segment, len(pairs)),) if pairs else (),
@@ -226,7 +224,7 @@ def _interval(of: Cell | Interval) -> str:
 
 
 def _pair_fields(
-    spec: MetricSpec, tests: Iterable[Test], pair_of: Callable[[_T], Pair | None]
+    tests: Iterable[Test], pair_of: Callable[[_T], Pair | None]
 ) -> list[tuple[Column, Callable[[_T], TableCell]]]:
     """Return the columns of a difference; their cells are empty where a row has no pair of models."""
 
@@ -236,7 +234,8 @@ def _pair_fields(
     cells: dict[str, Callable[[Pair], TableCell]] = {
         "difference": _difference_cell,
         "relative": lambda pair: TableCell(relative(pair.paired.relative) or UNDEFINED),
-        **(_BY_UNIT if spec.is_by_unit else {}),
+        "better / same / worse": _shares_cell,
+        "d_z": lambda pair: TableCell(signed(pair.paired.effect, 2)),
         "p (Holm)": lambda pair: TableCell(p_value(pair.p_holm)),
         **{TEST_NAMES[test]: partial(_test_cell, test) for test in tests},
     }
@@ -251,13 +250,6 @@ def _difference_cell(pair: Pair) -> TableCell:
 
 def _shares_cell(pair: Pair) -> TableCell:
     return TableCell(" / ".join(map(share, (pair.better, pair.paired.equal, pair.worse))))
-
-
-# Of metrics with a value of each user.
-_BY_UNIT: dict[str, Callable[[Pair], TableCell]] = {
-    "better / same / worse": _shares_cell,
-    "d_z": lambda pair: TableCell(signed(pair.effect, 2)),
-}
 
 
 def _test_cell(test: Test, pair: Pair) -> TableCell:

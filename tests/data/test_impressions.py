@@ -99,7 +99,10 @@ def test_a_decision_without_position_has_one_item() -> None:
     log = {**LOG, "request": list("abcd")}
     assert load(log, position=None).position.tolist() == [1, 1, 1, 1]
     message = refusal(load, position=None)
-    assert "decision 'a' has several rows, row 1 (counted from 1) and row 2 (counted from 1)" in message
+    assert (
+        "decision 'a' has two items at position 1: row 1 (counted from 1) and row 2 (counted from 1)"
+        in message
+    )
     assert "name the column of positions by position" in message
 
 
@@ -139,7 +142,7 @@ def test_a_wrong_row_is_named(column: str, values: list[Any] | None, message: st
 
 def test_propensities_that_are_all_the_same_are_told() -> None:
     (note,) = load({**LOG, "p": [1.0] * 4}).notes
-    assert "as of a greedy logging policy; only overlap can be valued" in note
+    assert "all propensities are 1, as of a random choice among 1 items, and the log shows 3" in note
     (note,) = load({**LOG, "p": [0.2] * 4}).notes
     assert "all propensities are 0.2, as of a random choice among 5 items, and the log shows 3" in note
     assert load({**LOG, "p": [1 / 3] * 4}).notes == ()

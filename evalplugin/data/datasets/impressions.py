@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import InitVar, dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from evalplugin.base.arrays import Codes, Floats, Ints
+from evalplugin.base.arrays import Codes, Ints
 from evalplugin.base.errors import DataError, Problem
-from evalplugin.base.units import count_text
+from evalplugin.base.libraries import pd
 from evalplugin.data.attributes import Attributes, Separator
 from evalplugin.data.base import DATASETS, DatasetLoader, LoadContext, dataset
 from evalplugin.data.datasets.sql import Sql
 from evalplugin.data.datasets.tables import ColumnOptions, DataFrame, FileDataset, ItemTable, PartPaths
+from evalplugin.data.files import FoundFiles
 from evalplugin.data.formats import CsvFormat, FileFormat, format_by_name
-from evalplugin.data.interactions import Interactions, parts_of
-from evalplugin.data.tables import Table, ids_of
-from evalplugin.data.vocabulary import encode, unicode_notes
+from evalplugin.data.interactions import Interactions, interactions_from
+from evalplugin.data.tables import Table
+from evalplugin.data.vocabulary import encode
 from evalplugin.files.remote import File
 
 _LARGEST = 2**31 - 1  # a position
+_SMALLEST = 5e-324  # a propensity
 
 
 @dataclass(frozen=True)
@@ -109,10 +111,6 @@ class Impressions(DatasetLoader):
         sources = (self.path is not None, self.url is not None or self.query is not None, frame is not None)
         if sum(sources) != 1 or (self.url is None) != (self.query is None):
             raise ValueError("impressions takes one source: path, or url and query; in Python also frame")
-        object.__setattr__(self, "_reader", self._reader_of(frame))
-
-    def _reader_of(self, frame: Any) -> ColumnOptions:
-        """Return the reader of the files, the database or the table."""
         options: dict[str, Any] = {name: getattr(self, name) for name in ("timestamp", "part", "items")}
         options["rating"] = self.reward
         reader: _OfLog
@@ -123,19 +121,12 @@ class Impressions(DatasetLoader):
         else:
             reader = _SqlOfLog(url=self.url or "", query=self.query or "", **options)
         reader.log = self
-        return reader
+        object.__setattr__(self, "_reader", reader)
 
     @property
     def new_users(self) -> bool:
         """Whether users are known, whose rows in the train data are the history of their later decisions."""
         return self.user is not None
-
-    @property
-    def roles(self) -> dict[str, str]:
-        """The columns by role."""
-        names = ("decision", "item", "reward", "propensity", "position", "user", "timestamp", "part")
-        roles = {name: getattr(self, name) for name in names}
-        return {role: name for role, name in roles.items() if isinstance(name, str)}
 
     def check(self, context: LoadContext) -> list[Problem]:
         """Return the problems of the source and of the table of items."""
@@ -151,35 +142,20 @@ class Impressions(DatasetLoader):
         return data
 
 
-def impressions(
-    log: Any,
-    *,
-    decision: str = "decision",
-    item: str = "item",
-    reward: str = "reward",
-    propensity: str | Mapping[str, Any] = "propensity",
-    position: str | None = None,
-    user: str | None = None,
-    **options: Any,
-) -> Impressions:
+def impressions(log: Any, **options: Any) -> Impressions:
     """Return a log of decisions, as the truth or the train data of ``evalplugin.score``; its rows are read there.
 
     Args:
         log: A table of pandas, polars or Arrow with a row for each item that a decision has shown; or a path or URI.
-        decision, item: Columns of ids.
-        reward: Column of what a row has earned: a finite number, true or false.
-        propensity: Column of the probabilities with which rows were shown, or the assumption ``{"estimate":
-            "item-position"}``.
-        position: Column of positions, from 1; None: each decision has shown one item.
-        user: Column of users or sessions, whose decisions depend on each other; None: decisions are independent.
-        options: Other parameters of the dataset ``impressions``, such as ``propensities="marginal"``.
+        options: Parameters of the dataset ``impressions``: the names of the columns ``decision``, ``item``, ``reward``,
+            ``propensity``, and of ``position`` and ``user`` where there are any; ``propensities="marginal"``; and so
+            on.
 
     Raises:
         ParameterError: Unknown options, or values that are not allowed.
     """
     source = {"path": str(log)} if isinstance(log, str | Path) else {"frame": log}
-    named = {"decision": decision, "item": item, "reward": reward, "position": position, "user": user}
-    loader = DATASETS.create("impressions", {**source, **named, "propensity": propensity, **options})
+    loader = DATASETS.create("impressions", {**source, **options})
     assert isinstance(loader, Impressions)
     return loader
 
@@ -191,91 +167,86 @@ class _OfLog(ColumnOptions):
 
     @property
     def roles(self) -> dict[str, str]:
-        """The columns by role."""
-        return self.log.roles
+        """The columns by role, with the part of each file where there is a path for each part."""
+        names = ("decision", "item", "reward", "propensity", "position", "user", "timestamp")
+        roles = {name: getattr(self.log, name) for name in names} | {"part": super().roles.get("part")}
+        return {role: name for role, name in roles.items() if isinstance(name, str)}
 
     def rows(self, table: Table, roles: Mapping[str, str]) -> Interactions:
         """Return the rows of a table as a log."""
-        return _rows_of(table, roles, self.log)
+        return _LogTable(table, roles, self.log).rows()
 
 
-class _FilesOfLog(FileDataset, _OfLog):
+class _FilesOfLog(_OfLog, FileDataset):
     _inside = "*.parquet"
+    first: File
 
-    def _format(self, first: File) -> FileFormat:
+    def _find(self, context: LoadContext) -> FoundFiles:
+        found = super()._find(context)
+        self.first = found.files[0]
+        return found
+
+    def _format(self) -> FileFormat:
         text = ("decision", "user", "item") if self.log.ids == "text" else ()
-        return format_by_name(first, CsvFormat(self.log.separator, text=text))
+        return format_by_name(self.first, CsvFormat(self.log.separator, text=text))
 
 
-class _FrameOfLog(DataFrame, _OfLog): ...
+class _FrameOfLog(_OfLog, DataFrame): ...
 
 
-class _SqlOfLog(Sql, _OfLog): ...
-
-
-def _rows_of(table: Table, roles: Mapping[str, str], log: Impressions) -> Interactions:
-    """Return the rows of a log, checked."""
-    if not len(table):
-        raise DataError(f"{table.name}: there are no rows")
-    decisions, (decision,) = encode([table.ids(roles["decision"], "decision")])
-    items, (item,) = encode([table.ids(roles["item"], "item")])
-    part, parts = (None, ()) if "part" not in roles else parts_of(table, roles["part"])
-    seconds = None if "timestamp" not in roles else table.seconds(roles["timestamp"])
-    rows = _Rows(table, roles, decision.astype(np.int32), decisions)
-    position = rows.positions()
-    rows.check_distinct(item, items)
-    data = Interactions(
-        user=rows.decision,
-        item=item.astype(np.int32),
-        rating=rows.rewards().astype(np.float32),
-        timestamp=None if seconds is None else seconds.whole,
-        fraction=None if seconds is None else seconds.fraction,
-        ticks_per_second=1 if seconds is None else seconds.ticks,
-        users=decisions,
-        items=items,
-        part=part,
-        parts=parts,
-        position=position,
-        marginal=log.propensities == "marginal" or not isinstance(log.propensity, str),
-        user_columns=rows.users(),
-    )
-    if (time := data.time) is not None:
-        rows.check_one("timestamp", time)
-    if part is not None:
-        rows.check_one("part", part)
-    notes = [
-        *table.notes,
-        *unicode_notes("decision", ids_of(decisions)),
-        *unicode_notes("item", ids_of(items)),
-    ]
-    if isinstance(log.propensity, str):
-        logged = rows.propensities()
-        return replace(data, propensity=logged).noting(*notes, *_notes(logged, data.n_items))
-    values, assumed = _item_shares(data)
-    return replace(data, propensity=values, assumed=assumed).noting(
-        *notes, f"assumed propensities: {assumed}"
-    )
+class _SqlOfLog(_OfLog, Sql): ...
 
 
 @dataclass(frozen=True, eq=False)
-class _Rows:
-    """The rows of a table by decision, and the checks of their columns."""
+class _LogTable:
+    """A table of a log, whose rows are checked as they become interactions."""
 
     table: Table
     roles: Mapping[str, str]
-    decision: Codes  # (m,)
-    decisions: npt.NDArray[np.generic]  # raw ids
+    log: Impressions
 
-    def rewards(self) -> Floats:
-        """Return the rewards: float64 (m,), finite as float32, not all 0."""
+    def rows(self) -> Interactions:
+        """Return the rows, whose users are decisions.
+
+        Raises:
+            DataError: A row breaks a rule.
+        """
+        table, roles = self.table, self.roles
+        columns = {role: roles[role] for role in ("item", "timestamp", "part") if role in roles}
+        data = interactions_from(table, {"user": roles["decision"], **columns}, "keep", unit="decision")
+        marginal = self.log.propensities == "marginal" or "propensity" not in roles
+        data = replace(
+            data, events=False, rating=self._rewards(), position=self._positions(len(data)), marginal=marginal
+        )
+        assert data.position is not None
+        unit = data.user.astype(np.int64)
+        hint = "" if "position" in roles else "; name the column of positions by position"
+        self._refuse_repeated(data, unit * (int(data.position.max()) + 1) + data.position, f"position{hint}")
+        self._refuse_repeated(data, unit * data.n_items + data.item, "item")
+        of_decisions: dict[str, npt.NDArray[Any] | None] = {"timestamp": data.time, "part": data.part}
+        if "user" in roles:
+            users, (user,) = encode([table.ids(roles["user"], "user")])
+            of_decisions["user"] = user
+        first = np.unique(data.user, return_index=True)[1]
+        for role, values in of_decisions.items():
+            if values is not None and len(other := np.flatnonzero(values != values[first[data.user]])):
+                rows = int(first[data.user[other[0]]]), int(other[0])
+                self._refuse(data, rows, f"has two {role}s", f"all rows of a decision have one {role}")
+        if "user" in roles:
+            owners = users.astype(str).astype(object)[user[first]]
+            data = replace(data, user_columns=Attributes({"user": owners}))
+        return self._with_propensities(data)
+
+    def _rewards(self) -> npt.NDArray[np.float32]:
+        """Return the rewards (m,), finite, not all 0."""
         name = self.roles["reward"]
-        rewards = self.table.scores(name, "reward")
+        given = self.table.scores(name, "reward")
         with np.errstate(over="ignore"):
-            beyond = np.flatnonzero(~np.isfinite(rewards.astype(np.float32)))
-        if len(beyond):
-            row, missing = int(beyond[0]), bool(np.isnan(rewards[beyond[0]]))
+            rewards = given.astype(np.float32)
+        if len(wrong := np.flatnonzero(~np.isfinite(rewards))):
+            missing = bool(np.isnan(given[wrong[0]]))
             rule = "no reward may be missing" if missing else "rewards must be finite numbers (float32)"
-            self.table.refuse(name, row, rule, count=len(beyond), missing=missing)
+            self.table.refuse(name, int(wrong[0]), rule, count=len(wrong), missing=missing)
         if not rewards.any():
             raise DataError(
                 f"{self.table.name}: no row has a reward: all {len(rewards):,} of column {name!r} are 0, so that every "
@@ -283,112 +254,56 @@ class _Rows:
             )
         return rewards
 
-    def propensities(self) -> Floats:
-        """Return the propensities: float64 (m,), above 0 and at most 1."""
-        name = self.roles["propensity"]
-        values: Floats = self.table.numbers(name, "propensity").astype(np.float64)
-        if len(wrong := np.flatnonzero(~((values > 0) & (values <= 1)))):
-            rule = "the probability with which a row was shown is above 0 and at most 1"
+    def _positions(self, n: int) -> Codes:
+        """Return the positions of n rows: int32 (m,), from 1; without a column all are 1."""
+        if (name := self.roles.get("position")) is None:
+            return np.ones(n, dtype=np.int32)
+        rule = f"positions are whole numbers from 1 (the first) to {_LARGEST}"
+        return self._within(name, "position", rule, 1, _LARGEST).astype(np.int32)
+
+    def _within(self, name: str, role: str, rule: str, low: float, high: float) -> npt.NDArray[Any]:
+        """Return a column of numbers that all are in a range, ends included."""
+        values = self.table.numbers(name, role)
+        if len(wrong := np.flatnonzero(~((values >= low) & (values <= high)))):
             self.table.refuse(name, int(wrong[0]), rule, count=len(wrong))
         return values
 
-    def positions(self) -> Codes:
-        """Return the positions: int32 (m,), from 1; without a column each decision must have one row."""
-        if (name := self.roles.get("position")) is None:
-            if (twice := _first_repeated(self.decision.astype(np.int64))) is not None:
-                raise DataError(
-                    f"{self._of(twice[1])} has several rows, {self._rows(*twice)}, and the dataset names no position: "
-                    f"name the column of positions by position, or give each decision an id of its own"
-                )
-            return np.ones(len(self.decision), dtype=np.int32)
-        values = self.table.numbers(name, "position")
-        if len(wrong := np.flatnonzero((values < 1) | (values > _LARGEST))):
-            rule = f"positions are whole numbers from 1 (the first) to {_LARGEST}"
-            self.table.refuse(name, int(wrong[0]), rule, count=len(wrong))
-        positions: Codes = values.astype(np.int32)
-        key = self.decision.astype(np.int64) * (int(positions.max()) + 1) + positions
-        if (twice := _first_repeated(key)) is not None:
-            raise DataError(
-                f"{self._of(twice[1])} has two items at position {positions[twice[1]]}: {self._rows(*twice)}; a "
-                f"position of a decision shows one item"
+    def _refuse_repeated(self, data: Interactions, keys: Ints, what: str) -> None:
+        """Refuse a row whose key (m,) is that of an earlier row; ``what``: that a decision shows once."""
+        again = np.flatnonzero(pd.Series(keys).duplicated())
+        if len(again):
+            row = int(again[0])
+            first = int(np.flatnonzero(keys == keys[row])[0])
+            shown = data.items[data.item[[row]]].tolist()[0]
+            place = f"has two items at position {data.position[row]}"  # type: ignore[index]
+            problem = f"shows item {shown!r} twice" if what == "item" else place
+            self._refuse(data, (first, row), problem, f"a decision shows one {what}")
+
+    def _refuse(self, data: Interactions, rows: tuple[int, int], problem: str, rule: str) -> NoReturn:
+        """Raise the error for two rows of a decision."""
+        decision = data.users[data.user[[rows[1]]]].tolist()[0]
+        named = " and ".join(map(self.table.row_name, rows))
+        raise DataError(f"{self.table.name}: decision {decision!r} {problem}: {named}; {rule}")
+
+    def _with_propensities(self, data: Interactions) -> Interactions:
+        """Return the rows with the propensities of their column, above 0 and at most 1, or with assumed ones."""
+        if (name := self.roles.get("propensity")) is None:
+            frame = pd.DataFrame({"position": data.position, "item": data.item})
+            of_item = frame.groupby(["position", "item"])["item"].transform("size").to_numpy()
+            of_position = frame.groupby("position")["item"].transform("size").to_numpy()
+            # Laplace's rule: each item counts once more at each position.
+            shares = (of_item + 1) / (of_position + data.n_items)
+            places = frame["position"].nunique()
+            assumed = f"the share of an item among all shown at a position ({places:,} positions), smoothed"
+            return replace(data, propensity=shares, assumed=assumed).noting(
+                f"assumed propensities: {assumed}"
             )
-        return positions
-
-    def check_distinct(self, item: npt.NDArray[np.integer[Any]], items: npt.NDArray[np.generic]) -> None:
-        """Refuse an item that a decision has shown twice."""
-        twice = _first_repeated(self.decision.astype(np.int64) * len(items) + item)
-        if twice is not None:
-            shown = items[item[[twice[1]]]].tolist()[0]
-            raise DataError(
-                f"{self._of(twice[1])} shows item {shown!r} twice: {self._rows(*twice)}; a decision shows an item once"
+        rule = "the probability with which a row was shown is above 0 and at most 1"
+        values = self._within(name, "propensity", rule, _SMALLEST, 1).astype(np.float64)
+        data, constant = replace(data, propensity=values), float(values[0])
+        if (values == constant).all() and abs(constant * data.n_items - 1) > 1e-3:
+            return data.noting(
+                f"all propensities are {constant:g}, as of a random choice among {1 / constant:,.6g} items, and the "
+                f"log shows {data.n_items:,}: see that they are the probabilities with which rows were shown"
             )
-
-    def users(self) -> Attributes:
-        """Return the user of each decision, as text."""
-        if (name := self.roles.get("user")) is None:
-            return Attributes()
-        users, (user,) = encode([self.table.ids(name, "user")])
-        self.check_one("user", user)
-        first = np.empty(len(self.decisions), dtype=np.int64)
-        first[self.decision] = user
-        return Attributes({"user": users.astype(str).astype(object)[first]})
-
-    def check_one(self, role: str, values: npt.NDArray[Any]) -> None:
-        """Refuse a decision whose rows have several values (m,)."""
-        first = np.empty(len(self.decisions), dtype=np.int64)
-        # Of several rows, the last one written stays.
-        first[self.decision[::-1]] = np.arange(len(values) - 1, -1, -1)
-        differs = np.flatnonzero(values != values[first[self.decision]])
-        if len(differs):
-            row = int(differs[0])
-            others = len(np.unique(self.decision[differs])) - 1
-            more = f" (and {count_text(others, 'decision')} more)" if others else ""
-            raise DataError(
-                f"{self._of(row)} has two {role}s{more}: {self._rows(int(first[self.decision[row]]), row)} differ in "
-                f"column {self.roles[role]!r}; all rows of a decision have one {role}"
-            )
-
-    def _of(self, row: int) -> str:
-        return f"{self.table.name}: decision {self.decisions[self.decision[[row]]].tolist()[0]!r}"
-
-    def _rows(self, first: int, second: int) -> str:
-        return f"{self.table.row_name(first)} and {self.table.row_name(second)}"
-
-
-def _first_repeated(keys: Ints) -> tuple[int, int] | None:
-    """Return the first row whose key is that of an earlier row, behind that row; None: all keys differ."""
-    ordered = np.sort(keys)  # several times faster than the order
-    if not (ordered[1:] == ordered[:-1]).any():
-        return None
-    order = np.argsort(keys, kind="stable")
-    again = np.flatnonzero(np.diff(keys[order]) == 0)
-    place = again[np.argmin(order[again + 1])]
-    return int(order[place]), int(order[place + 1])
-
-
-def _notes(propensity: Floats, n_items: int) -> Iterator[str]:
-    """Yield a sentence on propensities that are all the same."""
-    constant = float(propensity[0])
-    if (propensity != constant).any():
-        return
-    if constant == 1:
-        yield (
-            "all propensities are 1: what was shown was certain, as of a greedy logging policy; only overlap can be "
-            "valued, where a model shows what the log shows"
-        )
-    elif abs(constant * n_items - 1) > 1e-3:
-        yield (
-            f"all propensities are {constant:g}, as of a random choice among {1 / constant:,.6g} items, and the log "
-            f"shows {n_items:,}: see that they are the probabilities with which rows were shown"
-        )
-
-
-def _item_shares(data: Interactions) -> tuple[Floats, str]:
-    """Return propensities that are assumed: float64 (m,), and the assumption in words."""
-    assert data.position is not None
-    places, place = np.unique(data.position, return_inverse=True)
-    _, row = np.unique(place * data.n_items + data.item, return_inverse=True)
-    shown, of_place = np.bincount(row), np.bincount(place)
-    # Laplace's rule: each item counts once more at each position.
-    values = (shown[row] + 1) / (of_place[place] + data.n_items)
-    return values, f"the share of an item among all shown at a position ({len(places):,} positions), smoothed"
+        return data

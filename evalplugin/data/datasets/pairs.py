@@ -14,7 +14,6 @@ from evalplugin.data.datasets.tables import FileDataset, PartPaths
 from evalplugin.data.formats import FileFormat
 from evalplugin.data.interactions import Interactions
 from evalplugin.data.pair_formats import PairFormat, pair_format
-from evalplugin.files.remote import File
 
 
 @dataset("pairs")
@@ -73,5 +72,5 @@ class Pairs(FileDataset):
             )
         return data.on_catalogue(np.arange(self.n_items))
 
-    def _format(self, first: File) -> FileFormat:
+    def _format(self) -> FileFormat:
         return pair_format(self.format, text_ids=self.ids == "text")

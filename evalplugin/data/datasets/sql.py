@@ -93,11 +93,8 @@ class Sql(ColumnOptions, _Source):
         with _failing(f"{name}: a column has values of several types, CAST it in the query"):
             table = pa.concat_tables(chunks, promote_options="permissive").combine_chunks()
         table = with_times(table, self.timestamp)
-        order = dict.fromkeys(
-            roles[role]
-            for role in ("timestamp", "decision", "user", "item", "position", "rating", "part")
-            if role in roles
-        )
+        sorting = ("timestamp", "decision", "user", "item", "rating", "part")
+        order = dict.fromkeys(roles[role] for role in sorting if role in roles)
         with suppress(pa.ArrowNotImplementedError):  # types without an order, which are refused below
             table = table.sort_by([(column, "ascending") for column in order])
 

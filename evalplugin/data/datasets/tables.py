@@ -337,7 +337,7 @@ class FileDataset(ColumnOptions, _PathOption):
         """Return the interactions of all files, in the order of their names."""
         files, partitions = self._find(context)
         name = str(files[0]) if len(files) == 1 else f"{files[0].parent} ({len(files)} files)"
-        tables = TableFiles(name, files, self._format(files[0]), partitions)
+        tables = TableFiles(name, files, self._format(), partitions)
         tables.check_columns()
         columns = [name for name in tables.columns if name != PART]
         roles = self.roles_for(name, columns, context)
@@ -359,7 +359,7 @@ class FileDataset(ColumnOptions, _PathOption):
             return self.path.find(context.base, self._inside)
         return find_files(context.base, self.path, self._inside)
 
-    def _format(self, first: File) -> FileFormat:
+    def _format(self) -> FileFormat:
         raise NotImplementedError
 
 
@@ -389,7 +389,7 @@ class Csv(FileDataset):
     ] = None
     ids: Annotated[Literal["auto", "text"], Field(description="what ids are read as")] = "auto"
 
-    def _format(self, first: File) -> CsvFormat:
+    def _format(self) -> CsvFormat:
         return CsvFormat(self.separator, self.columns, text=("user", "item") if self.ids == "text" else ())
 
 
@@ -410,7 +410,7 @@ class Parquet(FileDataset):
         ),
     ]
 
-    def _format(self, first: File) -> ParquetFormat:
+    def _format(self) -> ParquetFormat:
         return ParquetFormat()
 
 
@@ -424,7 +424,7 @@ class Json(FileDataset):
 
     path: _TextFiles
 
-    def _format(self, first: File) -> JsonLines:
+    def _format(self) -> JsonLines:
         return JsonLines()
 
 

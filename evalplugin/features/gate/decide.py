@@ -19,10 +19,6 @@ from evalplugin.report.sentences.off_policy import assumed_lines
 
 _MOST_NAMED = 3  # challengers in a sentence
 _ASSUMED = "{assumed}; to decide by them all the same, set gate: {{accept: assumed}}"
-WILL_REFUSE = (
-    "propensities of the log are assumed, so that the gate will refuse to decide by values of policies; to decide by "
-    "them all the same, set gate: {accept: assumed}"
-)
 
 
 def decide(
@@ -56,17 +52,17 @@ def decide(
         "refuse", None, champion, "", metric, gate.confidence, tuple(challengers), (), contest.name,
         contest.dataset, contest.split, tuple(notes), budget, contest.units.noun,
     )  # fmt: skip
-    if (obstacle := _obstacle(decision, by_name[champion])) is not None:
-        return replace(decision, reason=f"the gate cannot decide: {obstacle}")
     assumed = list(assumed_lines(contest, [metric, *gate.guardrails.metrics]))
-    if assumed and gate.accept != "assumed":
-        return replace(
-            decision, reason=f"the gate cannot decide: {_ASSUMED.format(assumed=assumed[0].rstrip('.'))}"
-        )
-    decision = replace(decision, notes=(*decision.notes, *assumed))
-    untold = _untold(contest, decision)
-    if champion in untold:
-        return replace(decision, outcome="cannot_tell", reason=f"{champion} stays: {untold[champion]}")
+    obstacle = _obstacle(decision, by_name[champion])
+    if obstacle is None and assumed and gate.accept != "assumed":
+        obstacle = _ASSUMED.format(assumed=assumed[0].rstrip("."))
+    if obstacle is not None:
+        return replace(decision, reason=f"the gate cannot decide: {obstacle}")
+    decision = replace(decision, notes=(*notes, *assumed))
+    doubts, judged = doubts_of(contest, metric), (champion, *challengers)
+    untold = [f"{champion} stays: {doubts[m].text(f'what {m} is worth')}" for m in judged if m in doubts]
+    if champion in doubts:
+        return replace(decision, outcome="cannot_tell", reason=untold[0])
     judge = Judge(contest, gate, metric, by_name[champion], decision.error)
     conditions = tuple(judge.conditions([by_name[name] for name in challengers]))
     decision = replace(decision, conditions=conditions, notes=(*decision.notes, *dict.fromkeys(judge.notes)))
@@ -80,19 +76,11 @@ def decide(
             nearest = max(undecided, key=lambda name: gains[name].measured or 0.0)
             return replace(decision, outcome="cannot_tell", reason=_doubt(decision, gains[nearest]))
         if untold:
-            reason = f"{champion} stays: {next(iter(untold.values()))}"
-            return replace(decision, outcome="cannot_tell", reason=reason)
+            return replace(decision, outcome="cannot_tell", reason=untold[0])
         kept = f"{champion} stays: {_failures(decision)}"
         return replace(decision, outcome="keep", reason=kept)
     best = max(passing, key=lambda name: gains[name].measured or 0.0)  # of equal ones the first
     return replace(decision, outcome="promote", promoted=best, reason=_success(decision, gains[best]))
-
-
-def _untold(contest: Contest, decision: Decision) -> dict[str, str]:
-    """Return why a log cannot tell the values of the champion and of challengers, by model."""
-    doubts = doubts_of(contest, decision.metric)
-    judged = (decision.champion, *decision.challengers)
-    return {name: doubts[name].text(f"what {name} is worth") for name in judged if name in doubts}
 
 
 def no_champion_note(champion: str, baseline: str) -> str:

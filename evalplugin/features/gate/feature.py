@@ -21,7 +21,6 @@ from evalplugin.execution.results import DataInfo
 from evalplugin.features.base import Bakeoff, Feature
 from evalplugin.features.gate.champion import GatedConfig, with_champion
 from evalplugin.features.gate.decide import (
-    WILL_REFUSE,
     check_decisions,
     decide,
     gate_without_champion,
@@ -73,12 +72,6 @@ class GateFeature(Feature):
             workspace.observer.report(note)
         _check_budget(workspace)
         bakeoff.workspace = replace(workspace, config=self.gated.config)
-
-    def with_data(self, bakeoff: Bakeoff) -> None:
-        """Warn before anything is fitted that the gate will refuse propensities that are assumed."""
-        gate = bakeoff.workspace.config.section("gate")
-        if gate is not None and gate.accept is None and any(d.info.full.assumed for d in bakeoff.prepared):
-            bakeoff.workspace.observer.warn(WILL_REFUSE)
 
     def difference(self, last: LoggedRun) -> str | None:
         """Return the change of the champion since the last bake-off as a sentence; None if there is none."""

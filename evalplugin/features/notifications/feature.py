@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -14,7 +15,6 @@ from pydantic import ValidationError
 
 from evalplugin._version import __version__
 from evalplugin.base.errors import ConfigError, EvalpluginError, UnchangedError
-from evalplugin.base.numbers import finite
 from evalplugin.base.placeholders import unset_variables
 from evalplugin.base.places import DataSplit
 from evalplugin.base.secrets import redact_values
@@ -188,7 +188,7 @@ def payload_with(header: ConfigHeader, **known: Any) -> Payload:
         "error": None,
         "links": {},
     }
-    return redact_values(finite(payload | known))
+    return redact_values(_finite(payload | known))
 
 
 def _standings(comparison: Comparison) -> dict[str, Any]:
@@ -206,6 +206,15 @@ def _standings(comparison: Comparison) -> dict[str, Any]:
         "verdict": verdict(comparison).headline,
         "models": models,
     }
+
+
+def _finite(value: Any) -> Any:
+    """Return a value with null in place of NaN and infinity, which JSON cannot hold."""
+    if isinstance(value, Mapping):
+        return {str(key): _finite(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 FEATURE = NotificationsFeature

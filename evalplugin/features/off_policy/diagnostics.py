@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from evalplugin.base.remembering import remembered
-from evalplugin.base.seeding import generator
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.doubt import (
     Doubt,
@@ -19,22 +17,11 @@ from evalplugin.comparison.doubt import (
     values_among,
     weights_of,
 )
-from evalplugin.comparison.statistics.intervals import mean_interval
 from evalplugin.metrics import MetricSpec
-from evalplugin.metrics.base import UserMetric
+from evalplugin.metrics.moments import mean_of_defined
 from evalplugin.metrics.scores import PerUserScores
 
-_BOUNDS = 8  # of the weights, from 1 to the largest one
-
-
-@dataclass(frozen=True)
-class ClippedValue:
-    """A value with weights of at most a bound, and its interval."""
-
-    bound: float
-    mean: float
-    low: float
-    high: float
+BOUNDS = (1, 2, 5, 10, 50)  # of the weights
 
 
 @dataclass(frozen=True)
@@ -47,7 +34,7 @@ class ModelDiagnostics:
     high: float
     weights: Weights
     doubt: Doubt | None
-    clipped: tuple[ClippedValue, ...]  # by bound, ascending; empty where the estimator has no weight to clip
+    clipped: tuple[float, ...]  # the value by ``BOUNDS``
 
 
 @dataclass(frozen=True)
@@ -69,50 +56,39 @@ def diagnostics_of(comparison: Comparison) -> tuple[Diagnostics, ...]:
 
 
 def _diagnostics(comparison: Comparison, spec: MetricSpec) -> Diagnostics:
-    contest, metric = comparison.contest, spec.name
-    models, doubts = [], doubts_of(contest, metric)
-    for row in comparison.scored:
-        # Those of the contest: a comparison's own have values of shared decisions alone.
-        scores = next(model.scores for model in contest.models if model.model == row.model)
-        if scores is None or metric not in row.cells or (weights := weights_of(scores, spec)) is None:
-            continue
-        cell = row.cells[metric]
-        clipped = tuple(clipped_values(scores, spec, level=comparison.level))
-        models.append(
-            ModelDiagnostics(
-                row.model, cell.mean, cell.low, cell.high, weights, doubts.get(row.model), clipped
-            )
+    contest, doubts = comparison.contest, doubts_of(comparison.contest, spec.name)
+    # A comparison's own scores are those of shared decisions alone.
+    scores = {row.model: row.scores for row in contest.models if row.scores is not None}
+    models = tuple(
+        ModelDiagnostics(
+            row.model, cell.mean, cell.low, cell.high, weights, doubts.get(row.model),
+            clipped_means(scores[row.model], spec),
         )
-    return Diagnostics(contest.dataset, contest.split, metric, tuple(models))
+        for row in comparison.scored
+        if (cell := row.cells.get(spec.name)) and (weights := weights_of(scores[row.model], spec))
+    )  # fmt: skip
+    return Diagnostics(contest.dataset, contest.split, spec.name, models)
 
 
-def clipped_values(scores: PerUserScores, spec: MetricSpec, *, level: float) -> Iterator[ClippedValue]:
-    """Yield a value as the weights of decisions are bounded, ever less; nothing where all are at most 1.
+def clipped_means(scores: PerUserScores, spec: MetricSpec) -> tuple[float, ...]:
+    """Return a value with weights of at most each of ``BOUNDS``.
 
-    Only of ips, clipped and snips, whose values are weighted rewards of whole decisions.
+    Empty for estimators other than ips, clipped and snips, whose values are weighted rewards of whole decisions.
 
     Args:
         scores: With the metrics that accompany the value.
         spec: The value.
-        level: Of the intervals.
     """
     names, estimator = companions_of(spec), estimator_of(spec)
     needed = names.get("ips", spec.name), names.get("weight", "")
     if estimator not in ("ips", "clipped", "snips") or not {*needed} <= {*scores.metrics}:
-        return
+        return ()
     value, weight = map(scores.column, needed)
-    defined = np.isfinite(value)
-    value, weight = value[defined], weight[defined]
-    codes = None if scores.units.codes is None else scores.units.codes[defined]
-    if not len(weight) or weight.max() <= 1:
-        return
     used = np.minimum(weight, getattr(spec.metric, "bound")) if estimator == "clipped" else weight  # noqa: B009
     reward = np.divide(value, used, out=np.zeros(len(value)), where=used > 0)
-    for bound in np.geomspace(1, weight.max(), _BOUNDS).tolist():
+    means = []
+    for bound in BOUNDS:
         bounded = np.minimum(weight, bound)
-        values = bounded * reward
-        if estimator == "snips":
-            assert isinstance(spec.metric, UserMetric)
-            values = spec.metric.derive(values, bounded)
-        of_bound = mean_interval(values, level=level, method="t", clusters=codes, rng=generator(0, "clip"))
-        yield ClippedValue(bound, of_bound.mean, of_bound.low, of_bound.high)
+        divisor = mean_of_defined(bounded) if estimator == "snips" else 1.0
+        means.append(mean_of_defined(bounded * reward) / divisor if divisor else np.nan)
+    return tuple(means)

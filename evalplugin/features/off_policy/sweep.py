@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -64,38 +63,26 @@ def sweep_of(comparison: Comparison, metric: str, jobs: Sequence[Job]) -> Sweep:
         if job.done and all(isinstance(result, TaskResult) for result in job.done.values())
     }
     best = comparison.best.get(metric)
-    pair = None if best is None else told_pair([m for m in best.compared if m in values], best.doubts)
-    sentence = "" if pair is None else order_sentence(*pair, *(values[model] for model in pair))
+    pair = () if best is None else told_pair([m for m in best.compared if m in values], best.doubts)
+    sentence = order_sentence(*pair, *(values[model] for model in pair)) if pair else ""
     return Sweep(comparison.contest.dataset, comparison.contest.split, metric, ETAS, values, sentence)
 
 
-def told_pair(models: Sequence[str], doubts: Sequence[str]) -> tuple[str, str] | None:
-    """Return the two best of models whose values the log can tell; None without two.
-
-    Args:
-        models: The best one first.
-        doubts: Those whose values it cannot tell.
-    """
+def told_pair(models: Sequence[str], doubts: Sequence[str]) -> tuple[str, ...]:
+    """Return the two best of models, the best one first, whose values are not in ``doubts``; empty without two."""
     told = [model for model in models if model not in doubts]
-    return (told[0], told[1]) if len(told) > 1 else None
+    return tuple(told[:2]) if len(told) > 1 else ()
 
 
 def order_sentence(leader: str, rival: str, of_leader: Sequence[float], of_rival: Sequence[float]) -> str:
     """Return whether the order of two models stays the same over ``ETAS``, or the eta nearest to 1 where it turns."""
-    gaps = [a - b for a, b in zip(of_leader, of_rival, strict=True)]
-    turns = list(_turns(gaps))
-    if not turns:
+    gaps = np.subtract(of_leader, of_rival)
+    before = np.flatnonzero(gaps[:-1] * gaps[1:] < 0)
+    if not len(before):
         return _STAYS.format(a=leader, b=rival)
-    return _TURNS.format(a=leader, b=rival, eta=min(turns, key=lambda eta: abs(math.log(eta))))
-
-
-def _turns(gaps: Sequence[float]) -> Iterator[float]:
-    """Yield the etas where gaps change their sign, between two of ``ETAS`` on a straight line."""
-    for (eta, gap), (after, later) in zip(
-        zip(ETAS, gaps, strict=True), [*zip(ETAS, gaps, strict=True)][1:], strict=False
-    ):
-        if gap * later < 0:
-            yield eta + (after - eta) * gap / (gap - later)
+    etas, gap, later = np.array(ETAS), gaps[before], gaps[before + 1]
+    turns = etas[before] + (etas[before + 1] - etas[before]) * gap / (gap - later)  # on a straight line
+    return _TURNS.format(a=leader, b=rival, eta=turns[np.argmin(np.abs(np.log(turns)))])
 
 
 def _mean(job: Job, spec: MetricSpec, eta: float) -> float:

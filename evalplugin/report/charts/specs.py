@@ -41,7 +41,6 @@ def chart_specs() -> dict[str, dict[str, Any]]:
         "groups": _groups(),
         "group_differences": _forest("group"),
         "trend": _trend(),
-        "clip": _clip(),
         "hit_rates": _hit_rates(),
         "card_popularity": _popularity(),
         "card_times": _bars("start:T", "end:T"),
@@ -198,23 +197,6 @@ def _trend() -> dict[str, Any]:
         text="sign:N", color=alt.value("var(--ink)")
     )
     return _layered(shade, bar, line, points, signs, height=_HEIGHT)
-
-
-def _clip() -> dict[str, Any]:
-    """The value of one model by the highest weight that a decision may have, with its interval."""
-    base = _base().encode(
-        x=alt.X(
-            "x:Q",
-            title="highest weight",
-            scale=alt.Scale(type="log", nice=False),
-            axis=alt.Axis(tickCount=3, format=".2~s", labelOverlap=True),
-        ),
-        y=_values("y"),
-        color=_as_is(alt.Color, "colour:N"),
-    )
-    shade = base.mark_area(opacity=0.15, aria=False).encode(y=alt.Y("low:Q", title="$title"), y2="high:Q")
-    line = base.mark_line(strokeWidth=1.75, aria=False)
-    return _layered(shade, line, base.mark_point(filled=True, size=25, opacity=1), height=110)
 
 
 def _one_model() -> dict[str, Any]:

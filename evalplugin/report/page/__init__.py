@@ -57,11 +57,7 @@ def comparison_page(comparisons: Sequence[Comparison], sections: Sequence[Sectio
     variables = model_variables(colours_of(first))
     colours = {model: f"var(--{variable})" for model, variable in variables.items()}
     across = [
-        {
-            "table": s.table,
-            "svg": "" if s.picture is None else _trusted([s.picture(colours)]),
-            "is_below": s.is_below,
-        }
+        {"table": s.table, "svg": "" if s.picture is None else _trusted([s.picture(colours)])}
         for s in sections
         if s.table is not None
     ]
@@ -170,7 +166,7 @@ def _theme(comparisons: Sequence[Comparison]) -> list[str]:
         light = {variables[model]: colour for model, colour in colours.items()}
         dark = {variable: IN_THE_DARK.get(colour, colour) for variable, colour in light.items()}
         css += [theme_css(f".contest-{number}", light, dark)]
-        css += [theme_css(".across", light, dark)] if number == 0 else []
+        css += [theme_css(".across", light, dark)] if number == 0 and len(comparisons) > 1 else []
     return css
 
 

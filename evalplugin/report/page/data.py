@@ -102,7 +102,7 @@ def _metric(comparison: Comparison, position: Mapping[str, int], metric: str) ->
 
 
 def _pair(pair: Pair, position: Mapping[str, int]) -> dict[str, Any]:
-    paired, (above, equal, below) = pair.paired, pair.shares
+    paired = pair.paired
     return {
         "model": position[pair.model],
         "against": position[pair.against],
@@ -111,10 +111,10 @@ def _pair(pair: Pair, position: Mapping[str, int]) -> dict[str, Any]:
         "low": rounded(paired.interval.low),
         "high": rounded(paired.interval.high),
         "relative": rounded(paired.relative),
-        "effect": rounded(pair.effect),
-        "above": rounded(above),
-        "equal": rounded(equal),
-        "below": rounded(below),
+        "effect": rounded(paired.effect),
+        "above": rounded(paired.above),
+        "equal": rounded(paired.equal),
+        "below": rounded(paired.below),
         "p": rounded(pair.p),
         "holm": rounded(pair.p_holm),
         "bh": rounded(pair.p_bh),

@@ -167,7 +167,7 @@ function differenceFigures(contest, metric) {
   const pairs = against === null ? [] : models.map((_, i) => (i === against ? null : contest.pair(metric, i, against))).filter(Boolean);
   const way = { 1: "higher is better", "-1": "lower is better", 0: "neither way is better" }[metric.better];
   const title = other ? `${metric.name}: model − ${other.name} (${way})` : "";
-  const why = !metric.perUser ? `${metric.name} has no values of single ${units}; see the leaderboard.`
+  const why = !metric.perUser ? `${metric.name} is one number a model; see the leaderboard.`
     : contest.data.baseline === null ? "There is no baseline to compare with."
       : against !== contest.data.baseline && metric !== contest.data.metrics[0] ? `Only by ${contest.data.metrics[0].name} were all models compared with ${other.name}.`
         : `Nothing was compared: no ${units} in common.`;
@@ -264,7 +264,7 @@ function curveFigures(contest, metric) {
   const perModel = (rowOf) => models.map((model, i) => ({ cells: [nameCell(model), ...rowOf(i)] }));
   return [
     {
-      kind: "distribution", why: `${metric.name} has no values of single ${units}.`,
+      kind: "distribution", why: `${metric.name} is one number a model.`,
       ...(metric.perUser && metric.binary ? shareBars(contest, metric) : {
         rows: users,
         values: { title: metric.name, low: metric.axis[0], high: metric.axis[1], shares: `share of ${units}, lowest first` },
@@ -395,7 +395,7 @@ function groupFigures(contest, metric) {
   contest.find('figure[data-chart="groups"] .note')?.replaceChildren("of ", ...shown.flatMap((i) => [swatch(models[i]), `${models[i].name} `]));
   return [
     {
-      kind: "groups", why: metric.perUser ? `No groups hold ${units} of this metric.` : `${metric.name} has no values of single ${units}.`,
+      kind: "groups", why: metric.perUser ? `No groups hold ${units} of this metric.` : `${metric.name} is one number a model.`,
       rows: groups.flatMap((group) => shown.filter((i) => group.cells[i]?.mean != null).map((i) => ({
         group: group.key, model: models[i].name, mean: group.cells[i].mean, low: group.cells[i].low ?? group.cells[i].mean, high: group.cells[i].high ?? group.cells[i].mean,
         colour: models[i].colour, shape: models[i].shape, text: `${number(group.cells[i].mean)} ${interval(group.cells[i].low, group.cells[i].high)}`,

@@ -118,7 +118,7 @@ def _test_lines(comparison: Comparison, metric: str, pairs: Sequence[Pair]) -> I
         error=percent(1 - comparison.level),
     )
     differences = differences.format(baseline=comparison.contest.baseline, units=units)
-    effect = _EFFECT if pairs[0].is_by_unit else _OF_ALL
+    effect = _EFFECT if comparison.contest.spec(metric).is_by_unit else _OF_ALL
     yield f"{differences} {test} {effect.format(units=units, metric=metric)}"
     if tests := further_tests(comparison):
         yield _FURTHER.format(tests=", ".join(TEST_NAMES[test] for test in tests))

@@ -293,7 +293,7 @@ def _details(comparison: Comparison, best: BestModels) -> Iterator[str]:
     """Yield for whom the leader is better, and what the models cost that may be the best."""
     noun, level = comparison.contest.units.noun, percent(best.level)
     pair = _against_baseline(comparison, best.metric, best.leader)
-    if pair is not None and pair.mark and pair.is_by_unit:
+    if pair is not None and pair.mark and math.isfinite(pair.better):
         test = _TEST_FOR_WHOM.format(
             users=count_text(pair.paired.users, noun), level=level, model=pair.model, against=pair.against,
             better=share(pair.better), worse=share(pair.worse),
@@ -481,7 +481,7 @@ def _difference(comparison: Comparison, pair: Pair) -> str:
     }
     if math.isnan(pair.p_holm):
         return _UNTESTED.format(**values)
-    shown = _SHOWN if pair.is_by_unit else _SHOWN_OF_ALL
+    shown = _SHOWN if math.isfinite(pair.better) else _SHOWN_OF_ALL
     sentences = [(shown if pair.mark else _CHANCE).format(**values)]
     if not pair.mark and abs(interval.mean) < pair.paired.detectable:
         sentences.append(_DETECTABLE.format(least=number(pair.paired.detectable)))

@@ -222,10 +222,7 @@ def test_the_metric_changes_the_figures(visit: Callable[..., Page]) -> None:
     assert share.startswith("knn: ")
     page.get_by_label("Metric").select_option("coverage@10")
     drawn(page, 3)
-    assert (
-        forest.locator(".empty").inner_text()
-        == "coverage@10 has no values of single users; see the leaderboard."
-    )
+    assert forest.locator(".empty").inner_text() == "coverage@10 is one number a model; see the leaderboard."
     assert forest.locator("details").is_hidden()
 
 
@@ -390,7 +387,7 @@ def test_missing_parts_of_the_page_are_named(visit: Callable[..., Page], contest
         "no baseline": "There is no baseline to compare with.",
         "one model": "It takes two models with a value for every user to show where one lost.",
         "no model": "No model has a value of ndcg@10",
-        "overall only": "coverage@10 has no values of single users",
+        "overall only": "coverage@10 is one number a model",
         "nothing kept": "knn is behind base for no user.",
         "folds": "Spread over folds",
     }
