@@ -10,7 +10,8 @@ from evalplugin.data import Candidates, Interactions, Split
 from evalplugin.data.base import pair_text
 from evalplugin.metrics import MetricSpec
 from evalplugin.metrics.blocks import n_candidates
-from evalplugin.metrics.scoring import check_pools, check_propensities, check_request
+from evalplugin.metrics.off_policy import check_propensities
+from evalplugin.metrics.scoring import check_pools
 
 
 def check_data(config: CheckedConfig, data: Interactions, folds: Sequence[Split]) -> None:
@@ -58,12 +59,11 @@ def check_policies(config: CheckedConfig, folds: Sequence[Split], candidates: Se
     """Check that policies made of lists can be valued on folds with their candidates.
 
     Raises:
-        DataError: The data is no log of decisions, or one with other propensities than a metric needs, or lists are
-            shorter than the pool of which a policy may show any item.
+        DataError: The log has other propensities than a metric needs, or lists are shorter than the pool of which a
+            policy may show any item.
     """
     specs = [metric for metric in config.metrics if "log" in metric.needs]
     for fold, allowed in zip(folds, candidates, strict=True) if specs else ():
-        check_request(specs, True, has_log=fold.test.is_log, has_earlier_log=fold.shown is not None)
         check_propensities(specs, fold.test)
         largest = int(n_candidates(allowed, fold.test)[fold.test.active_users].max())
         check_pools(specs, config.spec.recommend.n, largest)

@@ -26,8 +26,9 @@ from evalplugin.lists.columns import ListInput, PairColumns, ScoreRequest
 from evalplugin.lists.scores import ListScores
 from evalplugin.lists.scoring import Scoring, top_n_on
 from evalplugin.metrics import Blocks
+from evalplugin.metrics.off_policy import check_propensities
 from evalplugin.metrics.scores import Units
-from evalplugin.metrics.scoring import check_propensities, score_top_n
+from evalplugin.metrics.scoring import score_top_n
 from evalplugin.models.selection import TopN
 from evalplugin.segments.base import clustering
 

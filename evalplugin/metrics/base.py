@@ -25,10 +25,8 @@ MetricFunction: TypeAlias = Callable[..., Floats]
 F = TypeVar("F", bound=MetricFunction)
 Need: TypeAlias = Literal[
     "catalogue",
-    "conditional",  # propensities of a position given the items above, beyond the first
     "item_attributes",
     "log",  # a truth with the positions and propensities at which its items were shown
-    "marginal",  # propensities of a position whatever is above, beyond the first
     "negatives",
     "pool",
     "predictions",
@@ -52,7 +50,6 @@ class Metric(Component):
     needs: ClassVar[tuple[Need, ...]] = ()  # inputs beyond lists and truth
     about: ClassVar[Literal["truth", "lists"]] = "truth"  # lists: over all users with a list
     takes_k: ClassVar[bool] = True  # whether the name may end in @k
-    has_curve: ClassVar[bool] = True  # whether it is computed at the cutoffs of curves too
     version: ClassVar[int] = 1  # raised by hand whenever the definition changes
 
     @property

@@ -6,15 +6,16 @@ A user of the context is a decision, the ratings of its truth are rewards. All m
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
 from evalplugin.base.arrays import Floats
+from evalplugin.base.errors import DataError
 from evalplugin.metrics.base import Metric, Need, OverallMetric, UserMetric, metric
 from evalplugin.metrics.context import ScoringContext
 from evalplugin.metrics.moments import Moments, mean_of_defined
@@ -29,6 +30,9 @@ from evalplugin.metrics.policies import (
     policy_of,
 )
 from evalplugin.metrics.slates import row_totals
+
+if TYPE_CHECKING:
+    from evalplugin.data import Interactions
 
 Estimator: TypeAlias = Annotated[
     Literal["snips", "ips", "clipped", "dm", "dr", "sndr", "iips", "rips", "replay", "matches"],
@@ -49,19 +53,15 @@ _SOURCES: Mapping[str, tuple[Estimator, ...]] = {
     "replay": ("matches",),
 }
 _WITH_REWARDS = ("dm", "dr", "sndr")  # estimators with a model of rewards
-_PROPENSITIES: Mapping[Ratio, tuple[Need, ...]] = {
-    "joint": ("conditional",),
-    "position": ("marginal",),
-    "match": (),
-}
-_OF_POSITIONS = (*_WITH_REWARDS, "iips")  # estimators that need the probabilities of single positions
+# What a ratio takes propensities beyond the first position to be of: an item given those above, or whatever is above.
+_PROPENSITIES: Mapping[Ratio, str | None] = {"joint": "conditional", "position": "marginal", "match": None}
 
 
 class _OfPolicy(Metric):
     """What metrics of a policy have in common."""
 
     needs: ClassVar[tuple[Need, ...]] = ("log",)
-    has_curve = False
+    weighted_by: ClassVar[str]  # the parameter that decides on the ratio
 
     policy: PolicyName
     temperature: Temperature
@@ -70,8 +70,10 @@ class _OfPolicy(Metric):
     def __post_init__(self) -> None:
         """Check that the parameters go together; set the needs, which depend on them."""
         policy_of(self.policy, self.temperature, self.epsilon)
+        if self.policy != "greedy" and self._ratio == "match":
+            raise ValueError(f"{self._weighted_by} goes with policy=greedy only; take another one")
         lists = {"softmax": ("scores",), "given": ("probabilities",)}.get(self.policy, ())
-        object.__setattr__(self, "needs", ("log", *lists, *self._propensities))
+        object.__setattr__(self, "needs", ("log", *lists))
 
     @property
     def reads_whole_list(self) -> bool:
@@ -79,9 +81,17 @@ class _OfPolicy(Metric):
         return self.policy != "greedy"
 
     @property
-    def _propensities(self) -> tuple[Need, ...]:
-        """Which propensities it needs beyond the first position."""
-        return ()
+    def propensities(self) -> str | None:
+        """Which propensities it needs beyond the first position: conditional or marginal ones; None: either."""
+        return _PROPENSITIES[self._ratio]
+
+    @property
+    def _ratio(self) -> Ratio:
+        raise NotImplementedError
+
+    @property
+    def _weighted_by(self) -> str:
+        return f"{self.weighted_by}={getattr(self, self.weighted_by)}"
 
     @property
     def _shown(self) -> Policy:
@@ -92,6 +102,11 @@ class _OfPolicy(Metric):
         if self.policy == "given" and k != 1:
             raise ValueError(
                 "policy=given goes with @1 only: the given probabilities are of the first position"
+            )
+        if self.policy == "softmax" and k != 1 and (self._ratio == "position" or "train" in self.needs):
+            raise ValueError(
+                f"{self._weighted_by} of policy=softmax goes with @1 only: its probabilities at later positions have "
+                f"no closed form; take ips, snips or rips (ratio=joint)"
             )
 
 
@@ -170,6 +185,7 @@ class Value(_OfPolicy, UserMetric):
 
     higher_is_better = True
     bounds = (-math.inf, math.inf)
+    weighted_by = "estimator"
 
     estimator: Estimator = "snips"
     policy: PolicyName = "greedy"
@@ -182,31 +198,19 @@ class Value(_OfPolicy, UserMetric):
         super().__post_init__()
         if self.bound != _BOUND and self.estimator != "clipped":
             raise ValueError("bound goes with estimator=clipped only")
-        if self.policy != "greedy" and self.estimator in ("replay", "matches"):
-            raise ValueError(
-                f"estimator={self.estimator} goes with policy=greedy only; snips is that of others"
-            )
         if self.estimator in _WITH_REWARDS:
             object.__setattr__(self, "needs", (*self.needs, "train"))
 
-    def check_cutoff(self, k: int | None) -> None:
-        """Check that the value is defined at a cutoff; see ``Metric``."""
-        super().check_cutoff(k)
-        if self.policy == "softmax" and self.estimator in _OF_POSITIONS and k != 1:
-            raise ValueError(
-                f"estimator={self.estimator} of policy=softmax goes with @1 only: its probabilities at later positions "
-                f"have no closed form; take ips, snips or rips"
-            )
+    @property
+    def propensities(self) -> str | None:
+        """Which propensities it needs beyond the first position; None: either, or none."""
+        return None if self.estimator == "dm" else super().propensities
 
     @property
     def _ratio(self) -> Ratio:
         if self.estimator == "iips":
             return "position"
         return "match" if self.estimator in ("replay", "matches") else "joint"
-
-    @property
-    def _propensities(self) -> tuple[Need, ...]:
-        return () if self.estimator == "dm" else _PROPENSITIES[self._ratio]
 
     @property
     def _of_policy(self) -> dict[str, Any]:
@@ -221,20 +225,16 @@ class Value(_OfPolicy, UserMetric):
 
     def companions(self, k: int | None) -> tuple[MetricSpec, ...]:
         """Return the sources and what tells whether the value can be trusted: weights, and what the log never shows."""
-        of_weights = {
-            "weight": Weight,
-            "effective_decisions": EffectiveDecisions,
-            "largest_weight": LargestWeight,
-        }
-        specs = [
-            MetricSpec(name, cls(**self._of_policy, ratio=self._ratio), k)
-            for name, cls in of_weights.items()
-            if self.estimator != "dm"  # which has no weights
-        ]
+        specs = list(self.sources(k))
+        if self.estimator != "dm":  # which has no weights
+            diagnostics = (Weight, EffectiveDecisions, LargestWeight)
+            names = ("weight", "effective_decisions", "largest_weight")
+            for name, cls in zip(names, diagnostics, strict=True):
+                specs.append(MetricSpec(name, cls(**self._of_policy, ratio=self._ratio), k))
         if self._ratio == "match":  # by slate, which replay takes to be the same for all that match
             specs.append(MetricSpec("weight", Weight(**self._of_policy), k))
-        unsupported = MetricSpec("unsupported", Unsupported(**self._of_policy), k)
-        return tuple({spec.name: spec for spec in [*self.sources(k), *specs, unsupported]}.values())
+        specs.append(MetricSpec("unsupported", Unsupported(**self._of_policy), k))
+        return tuple({spec.name: spec for spec in specs}.values())
 
     def derive(self, *values: Floats) -> Floats:
         """Return values whose mean is the ratio of sums, from those of ``sources``."""
@@ -286,37 +286,20 @@ class Value(_OfPolicy, UserMetric):
 
 
 @dataclass(frozen=True)
-class _Diagnostic(_OfPolicy):
-    """What tells whether values of a policy can be trusted, beside whatever estimator."""
+class _OfWeights(_OfPolicy):
+    """What tells by the weights of the decisions whether values of a policy can be trusted."""
 
     higher_is_better: ClassVar[bool | None] = None
+    weighted_by = "ratio"
 
     policy: PolicyName = "greedy"
     temperature: Temperature = TEMPERATURE
     epsilon: Epsilon = EPSILON
-
-
-@dataclass(frozen=True)
-class _OfWeights(_Diagnostic):
-    """What tells it by the weights of the decisions."""
-
     ratio: Ratio = "joint"
 
     @property
-    def _propensities(self) -> tuple[Need, ...]:
-        return _PROPENSITIES[self.ratio]
-
-    def check_cutoff(self, k: int | None) -> None:
-        """Check that the value is defined at a cutoff; see ``Metric``."""
-        super().check_cutoff(k)
-        if self.policy == "softmax" and self.ratio == "position" and k != 1:
-            raise ValueError("ratio=position of policy=softmax goes with @1 only; take ratio=joint")
-
-    def __post_init__(self) -> None:
-        """Check that the parameters go together; set the needs, which depend on them."""
-        super().__post_init__()
-        if self.policy != "greedy" and self.ratio == "match":
-            raise ValueError("ratio=match goes with policy=greedy only")
+    def _ratio(self) -> Ratio:
+        return self.ratio
 
     def _weights(self, context: ScoringContext, k: int) -> Floats:
         """Return the weight of each decision: float64 (B,), NaN for those that show nothing."""
@@ -354,7 +337,7 @@ class Weight(_OfWeights, UserMetric):
 
 @metric("unsupported")
 @dataclass(frozen=True)
-class Unsupported(_Diagnostic, UserMetric):
+class Unsupported(_OfPolicy, UserMetric):
     """Share of the policy's probability that is on items which no decision of the log shows, at any position.
 
     unsupported@k = mean over the positions 1..k that the log shows of the policy's probability of such items; of
@@ -370,7 +353,17 @@ class Unsupported(_Diagnostic, UserMetric):
     [1.0, 0.0]
     """
 
+    higher_is_better = None
     bounds = (0.0, 1.0)
+    propensities = None
+
+    policy: PolicyName = "greedy"
+    temperature: Temperature = TEMPERATURE
+    epsilon: Epsilon = EPSILON
+
+    @property
+    def _ratio(self) -> Ratio:
+        return "joint"
 
     def __call__(self, context: ScoringContext, k: int, /) -> Floats:
         """Return the share of each decision."""
@@ -449,3 +442,25 @@ class LargestWeight(_OfAllWeights):
         """Return the share."""
         moments: Any = state[0]
         return float(moments.highest / (moments.mean * moments.n)) if moments.highest > 0 else math.nan
+
+
+def check_propensities(metrics: Sequence[MetricSpec], log: Interactions) -> None:
+    """Check that the propensities of a log are of the kind that metrics need, which differs beyond the first position.
+
+    Raises:
+        DataError: They are of the other kind.
+    """
+    if log.position is None or log.position.max() == 1:
+        return
+    kinds = {"conditional": "of an item given those above", "marginal": "of an item whatever is above"}
+    kind, other = ("marginal", "conditional") if log.marginal else ("conditional", "marginal")
+    estimators = "iips" if log.marginal else "snips, ips, rips or dr"
+    companions = {own.name for spec in metrics for own in spec.metric.companions(spec.k)}
+    for spec in metrics:
+        needed = spec.metric.propensities if isinstance(spec.metric, _OfPolicy) else None
+        if spec.k != 1 and needed == other and spec.name not in companions:
+            raise DataError(
+                f"metric {spec.name} needs {other} propensities beyond the first position, {kinds[other]}, and those "
+                f"of the log are {kind}, {kinds[kind]}: take @1 or {estimators}, or name a column of {other} ones and "
+                f"say propensities: {other} in the dataset"
+            )

@@ -23,7 +23,7 @@ from evalplugin.metrics.states import Request, ScorerState, UserValues
 from evalplugin.models.threads import thread_count
 
 if TYPE_CHECKING:
-    from evalplugin.data import Interactions, Split
+    from evalplugin.data import Split
 
 _MIN_BLOCKS, _MAX_THREADS = 4, 4  # fewer blocks are not worth several threads
 
@@ -61,7 +61,6 @@ def score_part(blocks: Blocks, metrics: Sequence[MetricSpec], curve_ks: Sequence
         attributes,
         has_pool=blocks.pool is not None,
         has_log=blocks.supported is not None,
-        has_earlier_log=blocks.train is not None and blocks.train.shown is not None,
         has_scores=blocks.has_scores,
     )
     assert blocks.user is not None
@@ -149,7 +148,6 @@ def check_request(
     *,
     has_pool: bool = False,
     has_log: bool = False,
-    has_earlier_log: bool = False,
     has_scores: bool = True,
 ) -> None:
     """Check the requested metrics and cutoffs before any work.
@@ -161,7 +159,6 @@ def check_request(
         item_attributes: Attributes of the items of the train data; None: lists that were made elsewhere have none.
         has_pool: Whether lists were chosen from given candidates that are known.
         has_log: Whether the truth is a log of decisions, with positions and propensities.
-        has_earlier_log: Whether the train data was made of a log of decisions that is known.
         has_scores: Whether lists have a score, or a probability, beside each item.
 
     Raises:
@@ -187,7 +184,7 @@ def check_request(
                 f"metric {spec.name} needs a log of what was shown, with positions and propensities: a dataset of type "
                 f"impressions"
             )
-        if {"log", "train"} <= {*spec.needs} and not has_earlier_log:
+        if {"log", "train"} <= {*spec.needs} and not has_train:
             raise DataError(
                 f"metric {spec.name} needs an earlier log of decisions too, to learn which reward to expect: the train "
                 f"part of a bake-off on impressions, train (--train) in evalplugin score; or take the estimator ips, "
@@ -222,25 +219,4 @@ def check_pools(metrics: Sequence[MetricSpec], n: int, largest: int) -> None:
                 f"metric {spec.name} needs lists of whole pools, of which its policy may show any item: a pool has "
                 f"{largest:,} items, and lists are {n:,} long; set recommend.n to {largest} (in evalplugin score, give "
                 f"whole lists), name a smaller pool (candidates: given), or take policy=greedy"
-            )
-
-
-def check_propensities(metrics: Sequence[MetricSpec], log: Interactions) -> None:
-    """Check that the propensities of a log are of the kind that metrics need, which differs beyond the first position.
-
-    Raises:
-        DataError: They are of the other kind.
-    """
-    if log.position is None or log.position.max() == 1:
-        return
-    kinds = {"conditional": "of an item given those above", "marginal": "of an item whatever is above"}
-    kind, other = ("marginal", "conditional") if log.marginal else ("conditional", "marginal")
-    estimators = "iips" if log.marginal else "snips, ips, rips or dr"
-    companions = {own.name for spec in metrics for own in spec.metric.companions(spec.k)}
-    for spec in metrics:
-        if spec.k != 1 and other in spec.needs and spec.name not in companions:
-            raise DataError(
-                f"metric {spec.name} needs {other} propensities beyond the first position, {kinds[other]}, and those "
-                f"of the log are {kind}, {kinds[kind]}: take @1 or {estimators}, or name a column of {other} ones and "
-                f"say propensities: {other} in the dataset"
             )

@@ -34,8 +34,9 @@ class Request:
 
     @cached_property
     def requested(self) -> dict[str, MetricSpec]:
-        """The requested metrics by name."""
-        return {spec.name: spec for spec in self.metrics}
+        """The requested metrics by name, then those that they are derived from."""
+        sources = [own for spec in self.metrics for own in spec.sources]
+        return {spec.name: spec for spec in (*self.metrics, *sources)}
 
     @cached_property
     def curves(self) -> dict[str, dict[int, MetricSpec]]:
@@ -43,7 +44,7 @@ class Request:
         return {
             s.at(None).name: {k: s.at(k) for k in self.curve_ks}
             for s in self.metrics
-            if s.metric.takes_k and s.metric.has_curve
+            if s.metric.takes_k and "log" not in s.metric.needs
         }
 
     @cached_property
@@ -52,14 +53,9 @@ class Request:
         return {name: spec for name, spec in self.requested.items() if spec.sources}
 
     @cached_property
-    def _sources(self) -> dict[str, MetricSpec]:
-        sources = {own.name: own for spec in self.derived.values() for own in spec.sources}
-        return {name: spec for name, spec in sources.items() if name not in self.requested}
-
-    @cached_property
     def every(self) -> dict[str, MetricSpec]:
-        """All metrics to be computed by name: the requested ones, then sources, then further ones of the curves."""
-        first = {n: spec for n, spec in self.requested.items() if n not in self.derived} | self._sources
+        """All metrics to be computed by name: the requested ones, then further ones of the curves."""
+        first = {name: spec for name, spec in self.requested.items() if name not in self.derived}
         of_curves = {spec.name: spec for curve in self.curves.values() for spec in curve.values()}
         return first | {name: spec for name, spec in of_curves.items() if name not in first}
 
@@ -70,9 +66,8 @@ class Request:
 
     @cached_property
     def per_user(self) -> tuple[str, ...]:
-        """Names of the requested metrics and sources with a value a user, without those that are derived."""
-        computed = [name for name in self.requested if name not in self.derived]
-        return tuple(name for name in [*computed, *self._sources] if name not in self.overall)
+        """Names of the requested metrics with a value a user, without those that are derived."""
+        return tuple(n for n in self.requested if n not in self.overall and n not in self.derived)
 
 
 class UserValues(NamedTuple):
@@ -152,7 +147,11 @@ class ScorerState:
         Raises:
             DataError: A user is in two of the merged states, or a metric is derived from the values of all users.
         """
-        check_values_unneeded(self.request.derived.values())
+        if self.request.derived:
+            raise DataError(
+                f"{', '.join(self.request.derived)}: follow from the values of all users together, which are left out "
+                f"here: score in memory"
+            )
         parts = {
             name: [self.distributions[name]] if self.distributions else [] for name in self.request.per_user
         }
@@ -261,18 +260,4 @@ def check_mergeable(metrics: Iterable[MetricSpec]) -> None:
                 f"metric {spec.name} is one number for all lists and does not say how those of two groups of users "
                 f"become one, so that it cannot be computed in parts: let {type(spec.metric).__name__} define "
                 f"merge(self, a, b), which returns the state of the users of both"
-            )
-
-
-def check_values_unneeded(metrics: Iterable[MetricSpec]) -> None:
-    """Check, before any work, that metrics can be computed where users' values are left out.
-
-    Raises:
-        DataError: One is derived from the values of all users.
-    """
-    for spec in metrics:
-        if spec.sources:
-            raise DataError(
-                f"metric {spec.name} follows from the values of all users together, which are left out here (Spark): "
-                f"take the estimator ips, iips, rips, clipped or dr, or score in memory"
             )

@@ -41,7 +41,7 @@ from evalplugin.lists.spark.buckets import (
     rows_in,
 )
 from evalplugin.metrics import MetricSpec, is_overall
-from evalplugin.metrics.states import check_mergeable, check_values_unneeded
+from evalplugin.metrics.states import check_mergeable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -116,7 +116,6 @@ def score_frames(sources: Sources, request: ScoreRequest) -> SparkScores:
     _check_version()
     specs = request.specs
     check_mergeable(specs)
-    check_values_unneeded(specs)
     lists, columns = sources["lists"], request.columns
     sides = _Side.of(lists, "lists", columns), _Side.of(sources["truth"], "truth", columns)
     history = _train(sources, columns)
