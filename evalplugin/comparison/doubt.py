@@ -42,19 +42,7 @@ Kind: TypeAlias = Literal[
     "few decisions", "one decision", "few rewards", "wrong weights", "no support", "no weights", "not uniform"
 ]
 
-_EFFECTIVE = "{effective:,.0f} effective decisions of {decisions:,} ({allowed:g} or more are needed)"
-_LARGEST = "one decision has {largest} of all weight ({allowed} or less is allowed)"
-_REWARDED = "{rewarded:,.0f} effective {units} with a reward ({allowed:g} or more are needed)"
-_WEIGHT = (
-    "decisions weigh {mean} on average{interval}, not 1: the propensities are not the probabilities with which "
-    "items were shown"
-)
-_CLIPPED = "clipped weights are {mean} on average{interval}, not 1: the bound decides the value"
-_UNSUPPORTED = "{unsupported} of what it shows is never shown in the log ({allowed} or less is allowed)"
-_NO_WEIGHTS = "the interval of estimator=dm does not hold the error of its model of rewards; take dr"
-_NOT_UNIFORM = "estimator=replay needs a log that showed all with the same probability; take snips"
-_CANNOT_TELL = "this log cannot tell {subject}: {reason}{needed}"
-_NEEDED = "; about {needed} decisions like these would do"
+_WRONG = "the propensities are not the probabilities with which items were shown"
 
 
 class Reason(NamedTuple):
@@ -71,15 +59,15 @@ class Weights:
 
     estimator: str
     decisions: int
-    effective: float  # number of equally weighted decisions whose mean varies as much, (sum w)^2 / sum w^2
-    largest: float  # share of one decision in all weight
-    mean: float  # of the weights
-    low: float  # of its interval; NaN where it need not hold 1
-    high: float
-    rewarded: float  # effective number of users with a reward, (sum S)^2 / sum S^2 of their sums S of w r
-    units: str  # that these are, such as users
-    unequal: float  # of replay: largest over smallest propensity of the slates that count
+    units: str  # that are independent, such as users
     unsupported: float  # share of what the policy shows that no decision of the log shows
+    effective: float = math.nan  # equally weighted decisions whose mean varies as much, (sum w)^2 / sum w^2
+    largest: float = math.nan  # share of one decision in all weight
+    mean: float = math.nan  # of the weights
+    low: float = math.nan  # of its interval; NaN where it need not hold 1
+    high: float = math.nan
+    rewarded: float = math.nan  # effective users with a reward, (sum S)^2 / sum S^2 of their sums S of w r
+    unequal: float = math.nan  # of replay: largest over smallest propensity of the slates that count
 
     @property
     def are_one(self) -> bool:
@@ -96,28 +84,33 @@ class Weights:
 
     def reasons(self) -> Iterator[Reason]:
         """Yield the reasons to doubt the value."""
-        values = {"effective": self.effective, "decisions": self.decisions, "units": self.units}
-        values |= {"rewarded": self.rewarded, "mean": number(self.mean), "largest": percents(self.largest)}
-        values |= {"unsupported": percents(self.unsupported)}
         if self.estimator == "dm":
-            yield Reason("no weights", _NO_WEIGHTS)
+            text = "the interval of estimator=dm does not hold the error of its model of rewards; take dr"
+            yield Reason("no weights", text)
         if not self.are_one and self.effective < LEAST_EFFECTIVE:
-            text = _EFFECTIVE.format(allowed=LEAST_EFFECTIVE, **values)
+            of = f"{self.effective:,.0f} effective decisions of {self.decisions:,}"
+            text = f"{of} ({LEAST_EFFECTIVE:g} or more are needed)"
             yield Reason("few decisions", text, _times(LEAST_EFFECTIVE, self.effective))
         if not self.are_one and self.largest > MOST_LARGEST:
-            text = _LARGEST.format(allowed=percents(MOST_LARGEST), **values)
+            most = percents(MOST_LARGEST)
+            text = f"one decision has {percents(self.largest)} of all weight ({most} or less is allowed)"
             yield Reason("one decision", text, _times(self.largest, MOST_LARGEST))
         if not self.hold_one:
-            template = _CLIPPED if self.estimator == "clipped" else _WEIGHT
+            weigh, why = "decisions weigh", _WRONG
+            if self.estimator == "clipped":
+                weigh, why = "clipped weights are", "the bound decides the value"
             interval = f" ({number(self.low)} to {number(self.high)})" if math.isfinite(self.low) else ""
-            yield Reason("wrong weights", template.format(interval=interval, **values))
+            yield Reason("wrong weights", f"{weigh} {number(self.mean)} on average{interval}, not 1: {why}")
         if self.rewarded < LEAST_REWARDED:
-            text = _REWARDED.format(allowed=LEAST_REWARDED, **values)
+            text = f"{self.rewarded:,.0f} effective {self.units} with a reward ({LEAST_REWARDED:g} or more are needed)"
             yield Reason("few rewards", text, _times(LEAST_REWARDED, self.rewarded))
         if self.unsupported > MOST_UNSUPPORTED:
-            yield Reason("no support", _UNSUPPORTED.format(allowed=percents(MOST_UNSUPPORTED), **values))
+            share, most = percents(self.unsupported), percents(MOST_UNSUPPORTED)
+            text = f"{share} of what it shows is never shown in the log ({most} or less is allowed)"
+            yield Reason("no support", text)
         if self.unequal > MOST_UNEQUAL:
-            yield Reason("not uniform", _NOT_UNIFORM)
+            text = "estimator=replay needs a log that showed all with the same probability; take snips"
+            yield Reason("not uniform", text)
 
 
 @dataclass(frozen=True)
@@ -129,8 +122,12 @@ class Doubt:
 
     def text(self, subject: str) -> str:
         """Return that the log cannot tell ``subject``, why, and what it takes; without capital and full stop."""
-        needed = "" if self.needed is None else _NEEDED.format(needed=about(self.needed))
-        return _CANNOT_TELL.format(subject=subject, reason=self.reasons[0].text, needed=needed)
+        text = f"this log cannot tell {subject}: {self.reasons[0].text}"
+        return (
+            text
+            if self.needed is None
+            else f"{text}; about {about(self.needed)} decisions like these would do"
+        )
 
 
 def values_among(specs: Iterable[MetricSpec]) -> list[MetricSpec]:
@@ -161,32 +158,32 @@ def weights_of(scores: PerUserScores, metric: str | MetricSpec) -> Weights | Non
         metric: Its canonical name, or the metric.
     """
     spec = parse(metric) if isinstance(metric, str) else metric
-    names, estimator, nan = companions_of(spec), estimator_of(spec), math.nan
+    names, estimator = companions_of(spec), estimator_of(spec)
     if spec.family != FAMILY or names.get("unsupported") not in scores.metrics:
         return None
     defined = np.isfinite(scores.column(names["unsupported"]))
-    unsupported, units = scores.means[names["unsupported"]], scores.units.independents
-    weights = Weights(estimator, int(defined.sum()), nan, nan, nan, nan, nan, nan, units, nan, unsupported)
-    if names.get("weight") not in scores.metrics:
+    columns = {key: scores.column(name)[defined] for key, name in names.items() if name in scores.metrics}
+    columns[estimator] = scores.column(spec.name)[defined]
+    unsupported = float(mean_of_defined(columns["unsupported"]))
+    weights = Weights(estimator, int(defined.sum()), scores.units.independents, unsupported)
+    if (weight := columns.get("weight")) is None:
         return weights
-    weight, codes = scores.column(names["weight"])[defined], scores.units.codes
+    codes = None if scores.units.codes is None else scores.units.codes[defined]
     if estimator == "clipped":
         weight = np.minimum(weight, getattr(spec.metric, "bound", math.inf))
-    codes = None if codes is None else codes[defined]
     if estimator not in _OF_MATCHES:
         bounds, rng = (0.0, math.inf), generator(0, "doubt")
         interval = mean_interval(weight, level=WEIGHT_LEVEL, bounds=bounds, clusters=codes, rng=rng)
         weights = replace(weights, low=interval.low, high=interval.high)
-    elif names.get("joint") in scores.metrics and (ratios := scores.column(names["joint"])[defined]).any():
+    elif (ratios := columns.get("joint", weight))[(ratios > 0) & (weight > 0)].any():
         counted = ratios[(ratios > 0) & (weight > 0)]
         weights = replace(weights, unequal=float(counted.max() / counted.min()))
-    rewards = (names | {estimator: spec.name}).get(_WEIGHTED.get(estimator, "ips"), "")
-    if rewards in scores.metrics:
-        weights = replace(weights, rewarded=_effective(np.abs(scores.column(rewards)[defined]), codes))
+    if (rewards := columns.get(_WEIGHTED.get(estimator, "ips"))) is not None:
+        weights = replace(weights, rewarded=_effective(np.abs(rewards), codes))
     return replace(
         weights,
         effective=_effective(weight),
-        largest=float(weight.max()) / float(weight.sum()) if weight.any() else nan,
+        largest=float(weight.max()) / float(weight.sum()) if weight.any() else math.nan,
         mean=mean_of_defined(weight),
     )
 
@@ -199,14 +196,13 @@ def doubt_of(scores: PerUserScores, metric: str | MetricSpec, *, is_assumed: boo
         metric: Its canonical name, or the metric.
         is_assumed: Whether propensities are assumed, as by a position bias: weights need not average 1 then.
     """
-    weights = weights_of(scores, metric)
-    reasons = [] if weights is None else list(weights.reasons())
-    reasons = [reason for reason in reasons if not (is_assumed and reason.kind == "wrong weights")]
-    if weights is None or not reasons:
+    if (weights := weights_of(scores, metric)) is None:
         return None
-    times = max(reason.times for reason in reasons)
+    found = weights.reasons()
+    reasons = tuple(reason for reason in found if not (is_assumed and reason.kind == "wrong weights"))
+    times = max((reason.times for reason in reasons), default=math.inf)
     needed = math.ceil(weights.decisions * times) if math.isfinite(times) else None
-    return Doubt(tuple(reasons), needed)
+    return Doubt(reasons, needed) if reasons else None
 
 
 @remembered

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from evalplugin.base.errors import EvalpluginError
 from evalplugin.config.checked import ModelRecipe, Named, NamedDataset
@@ -20,8 +20,7 @@ from evalplugin.segments import Segmenter
 class _Ability(NamedTuple):
     """What a split, or a dataset with any split, asks of each model."""
 
-    is_asked: Callable[[Splitter], bool]
-    is_asked_by_data: Callable[[DatasetLoader], bool]
+    is_asked: Callable[[Splitter | DatasetLoader], bool]
     may_have: Callable[[type[Recommender]], bool]  # with some parameters
     has: Callable[[Recommender], bool]
     problem: str
@@ -30,16 +29,14 @@ class _Ability(NamedTuple):
 
 _ABILITIES = (
     _Ability(
-        lambda split: split.new_users,
-        lambda data: data.new_users,
+        lambda part: part.new_users,
         may_take_history,
         lambda model: model.takes_history,
         "cannot list items for users who are not in the train data",
         "a program (command) by {history}, and a model of yours by recommend_for(users, history)",
     ),
     _Ability(
-        lambda split: split.new_items,
-        lambda data: False,
+        lambda part: part.new_items,
         lambda cls: cls.lists_new_items,
         lambda model: model.lists_new_items,
         "cannot list items that are not in the train data",
@@ -61,33 +58,30 @@ def check_new(
     ``datasets``: those whose test users may be new ones with any split. ``tuning``: whether the splits are those of
     tuned models alone.
     """
+    parts: list[Named[Any]] = [*splits, *datasets]
     for ability in _ABILITIES:
-        asking = [(f"split {s.name}", "take another split") for s in splits if ability.is_asked(s.component)]
-        asking += [
-            (f"dataset {data.name}", "leave out its user")
-            for data in datasets
-            if ability.is_asked_by_data(data.component)
-        ]
+        asking = [part for part in parts if ability.is_asked(part.component)]
         if not asking:
             continue
-        who, otherwise = asking[0]
         able = ", ".join(
             entry.name
             for entry in MODELS
             if entry.is_own and not entry.cls.is_logging and ability.may_have(entry.cls)
         )
+        first = asking[0]
+        otherwise = "leave out its user" if isinstance(first, NamedDataset) else "take another split"
         for recipe in models:
             if (tuning and not recipe.space) or ability.has(MODELS.create(recipe.type, recipe.params)):
                 continue
             checks.add(
                 checks.nested(recipe.path, "type"),
-                f"{recipe.type} {ability.problem}, as the {who} asks{_why(recipe)}; those that can: "
+                f"{recipe.type} {ability.problem}, as the {_named(first)} asks{_why(recipe)}; those that can: "
                 f"{able}; {ability.remedy}; or {otherwise}",
             )
-    of_new_users = [f"split {split.name}" for split in splits if split.component.new_users]
-    of_new_users += [f"dataset {data.name}" for data in datasets if data.component.is_log]
-    if of_new_users:
-        _check_metrics(checks, of_new_users[0])
+    for part in parts:
+        if part.component.new_users or (isinstance(part, NamedDataset) and part.component.is_log):
+            _check_metrics(checks, _named(part))
+            break
 
 
 def check_logs(checks: Checks, datasets: Sequence[NamedDataset], models: Iterable[ModelRecipe]) -> None:
@@ -130,6 +124,10 @@ def check_units(
                 f"{segment.type} divides queries, and the split {of_users[0]} has users; the splits with queries: "
                 f"{', '.join(entry.name for entry in SPLITS if entry.cls.unit == 'query')}",
             )
+
+
+def _named(part: Named[Any]) -> str:
+    return f"{'dataset' if isinstance(part, NamedDataset) else 'split'} {part.name}"
 
 
 def _why(recipe: ModelRecipe) -> str:

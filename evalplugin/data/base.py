@@ -51,6 +51,7 @@ class DatasetLoader(Component):
 
     duplicates: str | None = None
     is_log: ClassVar[bool] = False
+    new_items: ClassVar[bool] = False  # with any split; see ``Splitter``
 
     def load(self, context: LoadContext) -> Interactions:
         """Return the interactions.

@@ -35,9 +35,7 @@ def split_decisions(splitter: Splitter, log: Interactions, rng: np.random.Genera
     hint = "decisions are divided by the splits temporal, given, kfold, and holdout with by: interactions"
     if splitter.unit != "user" or splitter.new_users or splitter.new_items:
         raise DataError(f"the data is a log of decisions, which this split does not divide; {hint}")
-    first = np.full(log.n_users, -1, dtype=np.int64)
-    first[log.user[::-1]] = np.arange(len(log) - 1, -1, -1)  # of several rows, the last one written stays
-    heads = log.select(np.sort(first[first >= 0]))
+    heads = log.select(np.sort(np.unique(log.user, return_index=True)[1]))
     try:
         folds = splitter.split(heads, rng)
     except DataError as error:
@@ -106,6 +104,11 @@ def of_decisions(fold: Split) -> Split:
     met = np.flatnonzero(known >= 0)
     entries, place = row_entries(start, known[met])
     history = replace(train.select(rows[entries]), user=tested[met[place]])
+    note = (
+        f"models learn from {count_text(len(rewarded), 'row')} with a reward of {len(log):,} that "
+        f"{count_text(len(log.active_users), DECISION)} have shown; they are valued on {len(test):,} rows of "
+        f"{count_text(len(tested), DECISION)}"
+    )
     return replace(
         fold,
         train=train,
@@ -114,7 +117,7 @@ def of_decisions(fold: Split) -> Split:
         unit=DECISION,
         clusters=_clusters(test, tested),
         shown=log,
-        notes=(*fold.notes, *_notes(log, rewarded, test, known)),
+        notes=(*fold.notes, note),
     )
 
 
@@ -138,20 +141,6 @@ def _clusters(test: Interactions, tested: Codes) -> Clusters | None:
             f"takes two at least: leave out the dataset's user where decisions are independent"
         )
     return Clusters("user", users)
-
-
-def _notes(log: Interactions, rewarded: Interactions, test: Interactions, known: Codes) -> list[str]:
-    """Return sentences on the sizes of the parts of a log; ``known`` (D,): -1 for test decisions of new users."""
-    notes = [
-        f"models learn from {count_text(len(rewarded), 'row')} with a reward of {len(log):,} that "
-        f"{count_text(len(log.active_users), DECISION)} have shown; they are valued on {len(test):,} rows of "
-        f"{count_text(len(known), DECISION)}"
-    ]
-    if "user" in log.user_columns:
-        notes.append(
-            f"{int((known >= 0).sum()):,} of {len(known):,} test decisions are of users of the train part"
-        )
-    return notes
 
 
 def check_shown(test: Interactions, candidates: Candidates) -> None:

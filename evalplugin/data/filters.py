@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar
 import numpy as np
 from pydantic import Field
 
-from evalplugin.base.arrays import Flags, search
+from evalplugin.base.arrays import search
 from evalplugin.base.errors import DataError
 from evalplugin.components.parameters import as_mapping
 from evalplugin.components.registry import call_component
@@ -161,8 +161,11 @@ def filtered(data: Interactions, filters: Sequence[tuple[str, Filter]]) -> Inter
             raise DataError(f"filter {name}: {error}") from None
         if not kept.mask.any():
             raise DataError(f"filter {name} leaves nothing: {_contents(data)}")
-        if data.is_log:
-            _refuse_divided(data, kept.mask, name)
+        if data.is_log and np.isin(data.user[kept.mask], data.user[~kept.mask]).any():
+            raise DataError(
+                f"filter {name} divides decisions, of which a log needs all rows: leave out whole ones, such as those "
+                f"of a period"
+            )
         before, data = data, data.restrict(kept.mask)
         left_out = (
             f"{len(before) - len(data):,} of {len(before):,} interactions left out, "
@@ -171,18 +174,6 @@ def filtered(data: Interactions, filters: Sequence[tuple[str, Filter]]) -> Inter
         )
         data = data.noting(f"filter {name}: {left_out}" + (f"; {kept.detail}" if kept.detail else ""))
     return data
-
-
-def _refuse_divided(log: Interactions, kept: Flags, name: str) -> None:
-    """Refuse a filter that keeps (m,) some rows of a decision and leaves out others."""
-    rows, stay = (np.bincount(user, minlength=log.n_users) for user in (log.user, log.user[kept]))
-    divided = np.flatnonzero((stay > 0) & (stay < rows))
-    if len(divided):
-        raise DataError(
-            f"filter {name} divides {len(divided):,} of {np.count_nonzero(rows):,} decisions, the first is "
-            f"{log.users[divided[:1]].tolist()[0]!r} ({stay[divided[0]]} of {rows[divided[0]]} rows stay): the "
-            f"propensities are those of whole decisions; leave out whole ones, such as those of a period"
-        )
 
 
 def _kept(step: Filter, data: Interactions) -> Kept:

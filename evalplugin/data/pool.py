@@ -16,8 +16,7 @@ from evalplugin.base.units import count_text, plural
 from evalplugin.data.attributes import column_problems, open_attributes
 from evalplugin.data.base import Split
 from evalplugin.data.candidates import Candidates
-from evalplugin.data.decisions import ALL_ITEMS, DECISION, check_shown
-from evalplugin.data.files import TableFiles
+from evalplugin.data.decisions import ALL_ITEMS, check_shown
 from evalplugin.data.formats import CsvFormat
 from evalplugin.data.interactions import Rows
 from evalplugin.data.queries import Unit
@@ -59,17 +58,12 @@ class PoolTable:
             source = open_attributes(base, self.at(dataset, split, "*"), self.separator)
         except DataError as error:
             return [Problem(("path",), str(error))]
-        named: dict[KeyPath, str] = {("user",): self._user(source), ("item",): self.item}
+        named: dict[KeyPath, str] = {("user",): self.user, ("item",): self.item}
         if self.user == self.item:
             return [
                 Problem(("item",), f"column {self.item!r} cannot be both user and item: name two columns")
             ]
         return column_problems(source, named)
-
-    def _user(self, source: TableFiles) -> str:
-        """Return the column of users, which of decisions may be called so."""
-        is_so = self.user == "user" and self.user not in source.columns and DECISION in source.columns
-        return DECISION if is_so else self.user
 
     def candidates(self, base: Path, path: str, fold: Split, relevant: Flags) -> Pooled:
         """Return the candidates of a fold's test users.
@@ -93,12 +87,11 @@ class PoolTable:
         ]
         if isinstance(source.format, CsvFormat):
             source = replace(source, format=replace(source.format, text=text))
-        user = self._user(source)
-        table = source.read({"user": user, "item": self.item})
+        table = source.read({"user": self.user, "item": self.item})
         if not len(table):
             raise DataError(f"{table.name}: there are no rows, and a pool needs some")
         tested = test.users[np.unique(test.user)]
-        users = matched(table, user, "user", test.users, noun=fold.unit, examples=tested)
+        users = matched(table, self.user, "user", test.users, noun=fold.unit, examples=tested)
         items = matched(table, self.item, "item", test.items)
         codes = [ids.code[ids.position] for ids in (users, items)]
         pair = codes[0].astype(np.int64) * test.n_items + codes[1]

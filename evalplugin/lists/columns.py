@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
@@ -23,9 +23,6 @@ from evalplugin.metrics.relevance import ABOVE_0, Relevance
 
 # ``TableFiles``, ``Table`` or a DataFrame of Spark by role; None for train data and a pool that are not given.
 Sources: TypeAlias = Mapping[Role, Any]
-
-
-PROBABILITY = "probability"  # the column of probabilities in place of scores, in lists of decisions
 
 
 @dataclass(frozen=True)
@@ -73,14 +70,6 @@ class ListColumns:
                 )
         return cls(**given)
 
-    def of_decisions(self, columns: Collection[str]) -> ListColumns:
-        """Return the roles of the ``columns`` of lists of decisions: ids may be called so, and scores probability."""
-        own = self
-        if self.user == type(self).user and DECISION in columns:
-            own = replace(own, user=DECISION)
-        is_ordered = {"rank", "score", own.rank, own.score} & {*columns}
-        return own if is_ordered or PROBABILITY not in columns else replace(own, score=PROBABILITY)
-
     def to_read(self, role: Role, name: str, columns: Sequence[str]) -> dict[str, str]:
         """Return the columns to read from a table: ``user``, ``item``, and ``rank``, ``score`` or ``rating``.
 
@@ -88,6 +77,8 @@ class ListColumns:
             DataError: Lists that have neither rank nor score, or for which both are named; one column for two roles.
         """
         user = self.user if self.query is None else self.query
+        if user == type(self).user and user not in columns and DECISION in columns:
+            user = DECISION
         if role == "lists":
             order, by = self._order(name, columns)
             named = {"user": user, "item": self.item, order: by}
@@ -119,9 +110,9 @@ class ListColumns:
             return "rank", self.rank
         if self.score is not None:
             return "score", self.score
-        for order in ("rank", "score"):
+        for order in ("rank", "score", "probability"):
             if order in columns:
-                return order, order
+                return "rank" if order == "rank" else "score", order
         raise DataError(
             f"{name}: no column says how lists are ordered: "
             f"there must be one called 'rank' or 'score', or one that is named as such"

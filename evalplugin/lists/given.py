@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -15,11 +15,10 @@ from evalplugin.data.decisions import ALL_ITEMS, DECISION
 from evalplugin.data.files import TableFiles
 from evalplugin.data.queries import Unit
 from evalplugin.data.tables import Table, ids_of
-from evalplugin.data.vocabulary import check_kinds, codes_of, encode, unicode_notes
-from evalplugin.lists.catalogue import NO_IDS, Catalogue
-from evalplugin.lists.columns import ListColumns, PairColumns, ScoreRequest
+from evalplugin.data.vocabulary import check_kinds, codes_of, unicode_notes
+from evalplugin.lists.columns import ListColumns, ListInput, PairColumns
 from evalplugin.lists.folds import rows_of_fold
-from evalplugin.lists.scoring import Scoring
+from evalplugin.lists.scoring import top_n_on
 from evalplugin.metrics.blocks import raw_text
 from evalplugin.models.base import ListRequest
 from evalplugin.models.selection import TopN, row_codes
@@ -37,13 +36,16 @@ def lists_on(
         DataError: They cannot be read or break a rule.
     """
     train, users, n = request.train, request.users, request.n
-    if is_of_log := request.unit == DECISION:
-        columns = columns.of_decisions(source.columns)
+    is_of_log = request.unit == DECISION
     pairs = PairColumns.read_all(rows_of_fold(source, columns, request.fold + 1), "lists", columns)
     check_kinds("user", lists=pairs.user, data=ids_of(train.users))
     check_kinds("item", lists=pairs.item, data=ids_of(train.items))
-    list_items = encode([pairs.item])[0]
-    list_users, (list_user, item, score) = _in_order(pairs, list_items, has_scores=is_of_log)
+    listed, on, _ = top_n_on(ListInput(pairs, pairs.no_rows(), None))
+    list_users, list_items = on.users, on.items
+    place, column = np.nonzero(listed.item != NO_ITEM)
+    list_user, item, score = listed.user[place], listed.item[place, column], -1.0 - column
+    if is_of_log:
+        score = listed.score[place, column] if pairs.kind == "score" else np.full(len(item), np.nan)
     user_code, item_code = codes_of(list_users, train.users), codes_of(list_items, train.items)
     position = np.full(train.n_users, -1)
     position[users] = np.arange(len(users))
@@ -101,26 +103,6 @@ def shortfalls(top_n: TopN, users: npt.NDArray[np.generic], unit: Unit) -> Itera
     if (short := (lengths > 0) & (lengths < top_n.n)).any():
         example = raw_text(ids[int(np.argmax(short))])
         yield f"{short.sum():,} of {len(ids):,} lists with fewer than {top_n.n} items, such as that of {example}"
-
-
-def _in_order(
-    pairs: PairColumns, items: npt.NDArray[np.generic], *, has_scores: bool
-) -> tuple[npt.NDArray[np.generic], tuple[Ints, Codes, Floats]]:
-    """Return raw ids of the users of lists, and each listed item in the order of lists.
-
-    That is its user and its item, as positions in these ids and in ``items``, and a score that falls with its rank, or
-    its own (NaN without one) where it ``has_scores``.
-    """
-    scoring = Scoring(ScoreRequest(()), Catalogue(NO_IDS, items, None))
-    blocks = scoring.blocks(pairs, pairs.no_rows()._replace(values=None))
-    positions = np.arange(len(blocks))
-    parts: list[tuple[Any, Any, Any]] = []
-    for users, context in blocks:
-        row, column = np.nonzero(context.item != NO_ITEM)
-        by = blocks.lists.scores(users)[row, column] if has_scores else -1.0 - column
-        parts.append((positions[users][row], context.item[row, column], by))
-    user, item, score = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-    return blocks.users, (user, item, score)
 
 
 def _first(row: Ints, code: Ints, score: Floats, shape: tuple[int, int]) -> tuple[Codes, Floats]:

@@ -85,9 +85,8 @@ def score_on_log(
         DataError: Input that breaks a rule, or lists without a decision of the log.
     """
     assert sources["lists"] is not None
-    columns = request.columns.of_decisions(sources["lists"].columns)
     tables = {
-        role: PairColumns.read_all(source, role, columns)  # type: ignore[arg-type]
+        role: PairColumns.read_all(source, role, request.columns)  # type: ignore[arg-type]
         for role, source in sources.items()
         if source is not None
     }

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from evalplugin.base.arrays import NO_ITEM, Floats
+from evalplugin.base.arrays import NO_ITEM
 from evalplugin.base.errors import DataError
 from evalplugin.metrics.blocks import ListSource, raw_text
 from evalplugin.metrics.grouped_rows import GroupedRows, Users
@@ -52,16 +52,6 @@ class RankedLists(ListSource):
         elif "score" in values:
             item = _by_score(item, values["score"])
         return item
-
-    def scores(self, users: Users) -> Floats:
-        """Return the scores of some users' lists, highest first; NaN throughout where lists have ranks."""
-        count = self.rows.count[users]
-        listed = np.arange(max(int(count.max()), 1)) < count[:, None]
-        if "score" not in self.rows.columns:
-            return np.full(listed.shape, np.nan)
-        score = self.rows.columns["score"][self.rows.rows(users)]
-        ordered = -np.sort(-_padded(score.astype(np.float64, copy=False), listed), axis=1)
-        return np.where(listed, ordered, np.nan)
 
     def _by_rank(
         self, item: npt.NDArray[np.int32], rank: npt.NDArray[Any], count: npt.NDArray[np.int64], users: Users

@@ -58,6 +58,7 @@ class ListSource(Protocol):
 
     def scores(self, users: Users) -> Floats:
         """Return the scores of the items of ``block``: float64 (B, N), NaN behind the end and where there are none."""
+        return np.full(self.block(users).shape, np.nan)
 
 
 @dataclass(frozen=True, eq=False)

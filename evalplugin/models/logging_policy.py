@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from evalplugin.base.arrays import NO_ITEM, position_in_row, search
-from evalplugin.base.errors import ModelError
 from evalplugin.models.base import ListRequest, Recommender, model
 from evalplugin.models.selection import TopN
 
@@ -37,16 +36,9 @@ class LoggingPolicy(Recommender):
         """Learn nothing."""
 
     def recommend_task(self, request: ListRequest) -> TopN:
-        """Return what was shown to each decision of a request, the first ``n`` positions with an item.
-
-        Raises:
-            ModelError: The data is not a log of what was shown.
-        """
+        """Return what was shown to each decision of a request, the first ``n`` positions with an item."""
         log, users = request.log, request.users
-        if log is None or log.position is None:
-            raise ModelError(
-                "logging-policy lists what a log has shown, and the data is no log (dataset impressions)"
-            )
+        assert log is not None and log.position is not None, "a config without a log is refused"
         order = np.lexsort((log.position, log.user))
         row, is_asked = search(users, log.user[order])
         order, row = order[is_asked], row[is_asked]

@@ -249,7 +249,7 @@ def test_lists_of_decisions_keep_what_they_show_and_its_scores() -> None:
     known = lists_model(lists, "unsupported@1", dataset={"items": items})
     assert known.per_user.means["unsupported@1"] == 1
     feed().rename(columns={"request": "decision"})[["decision", "item"]].to_csv("pool.csv", index=False)
-    pool = {"n": 12, "candidates": "given", "path": str(Path("pool.csv").absolute())}
+    pool = {"n": 12, "candidates": "given", "path": str(Path("pool.csv").absolute()), "user": "decision"}
     outside = lists_model(
         frame.assign(item=(feed()["item"] + 1) % ITEMS)[["decision", "item", "rank"]],
         "unsupported@1",

@@ -24,11 +24,9 @@ from evalplugin.execution.data_checks import check_policies
 from evalplugin.execution.results import Costs
 from evalplugin.execution.tasks import Task, TaskLists, score_state
 from evalplugin.features.config import load
-from evalplugin.lists.ranked_lists import RankedLists
 from evalplugin.lists.scores import specs_of
 from evalplugin.metrics import Blocks, TrainData, evaluate, parse
 from evalplugin.metrics.example import apply
-from evalplugin.metrics.grouped_rows import GroupedRows
 from evalplugin.metrics.names import with_companions
 from evalplugin.metrics.off_policy import check_propensities
 from evalplugin.metrics.relevance import ABOVE_0
@@ -637,20 +635,6 @@ def test_ratios_are_refused_where_values_of_users_are_left_out() -> None:
 
 
 # Lists from elsewhere
-
-
-def test_scores_follow_the_order_of_lists_that_come_unsorted() -> None:
-    columns = {
-        "item": np.array([5, 6, 7, 8, 9]),
-        "score": np.array([0.1, 0.3, 0.2, 1.0, 2.0], dtype=np.float32),
-    }
-    lists = RankedLists(np.arange(2), GroupedRows(np.array([0, 3]), np.array([3, 2]), columns, in_order=True))
-    assert lists.block(slice(0, 2)).tolist() == [[6, 7, 5], [9, 8, NO_ITEM]]
-    assert lists.scores(slice(0, 2))[1].tolist()[:2] == [2, 1]
-    assert lists.scores(slice(0, 2))[0] == pytest.approx([0.3, 0.2, 0.1])
-    assert math.isnan(lists.scores(slice(0, 2))[1, 2])
-    del columns["score"]
-    assert np.isnan(lists.scores(slice(0, 1))).all()
 
 
 def test_evaluate_takes_positions_propensities_and_scores() -> None:
