@@ -24,14 +24,16 @@ ALL_ITEMS = (
 )
 
 
-def split_decisions(splitter: Splitter, log: Interactions, rng: np.random.Generator) -> list[Split]:
-    """Return the folds of a log, each decision as a whole in one part; see ``of_decisions``.
+def folds_of(splitter: Splitter, log: Interactions, rng: np.random.Generator) -> list[Split]:
+    """Return the folds of data; of a log, with each decision as a whole in one part, see ``of_decisions``.
 
     The splitter is given the first row of each decision, so that a share is one of decisions.
 
     Raises:
         DataError: The splitter does not divide decisions, or a fold cannot be made.
     """
+    if not log.is_log:
+        return splitter.split(log, rng)
     hint = "decisions are divided by the splits temporal, given, kfold, and holdout with by: interactions"
     if splitter.unit != "user" or splitter.new_users or splitter.new_items:
         raise DataError(f"the data is a log of decisions, which this split does not divide; {hint}")

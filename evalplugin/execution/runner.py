@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +19,7 @@ from evalplugin.base.units import plural
 from evalplugin.components.registry import call_component
 from evalplugin.config import CheckedConfig, ModelRecipe, Named, NamedDataset
 from evalplugin.data import Candidates, Interactions, LoadContext, Pooled, Split, Splitter, in_one_piece
-from evalplugin.data.decisions import split_decisions
+from evalplugin.data.decisions import folds_of
 from evalplugin.execution.data_checks import check_data, check_policies
 from evalplugin.execution.isolation import TaskFailure
 from evalplugin.execution.observer import Observer
@@ -286,8 +285,7 @@ def _split(
     if not split.component.uses_parts:
         data = in_one_piece(data)
     try:
-        cut = partial(split_decisions, split.component) if data.is_log else split.component.split
-        return call_component(f"split {split.name}", cut, data, rng)
+        return call_component(f"split {split.name}", folds_of, split.component, data, rng)
     except DataError as error:
         written, number = config.document.data["split"], config.splits.index(split)
         path: KeyPath = ("split", number) if isinstance(written, list) else ("split",)

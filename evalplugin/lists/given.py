@@ -25,7 +25,7 @@ from evalplugin.models.selection import TopN, row_codes
 
 
 def lists_on(
-    request: ListRequest, source: TableFiles | Table, columns: ListColumns
+    request: ListRequest, source: TableFiles | Table | PairColumns, columns: ListColumns
 ) -> tuple[TopN, list[str]]:
     """Return lists of files or a table without items that are no candidates, and sentences on what was left out.
 
@@ -37,7 +37,10 @@ def lists_on(
     """
     train, users, n = request.train, request.users, request.n
     is_of_log = request.unit == DECISION
-    pairs = PairColumns.read_all(rows_of_fold(source, columns, request.fold + 1), "lists", columns)
+    if isinstance(source, PairColumns):
+        pairs = source
+    else:
+        pairs = PairColumns.read_all(rows_of_fold(source, columns, request.fold + 1), "lists", columns)
     check_kinds("user", lists=pairs.user, data=ids_of(train.users))
     check_kinds("item", lists=pairs.item, data=ids_of(train.items))
     listed, on, _ = top_n_on(ListInput(pairs, pairs.no_rows(), None))

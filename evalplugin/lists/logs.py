@@ -15,21 +15,22 @@ from evalplugin.base.errors import DataError, ParameterError
 from evalplugin.base.units import count_text
 from evalplugin.comparison.doubt import doubt_of, values_among
 from evalplugin.config.document import read_document
-from evalplugin.data import DATASETS, Candidates, Impressions, Interactions, LoadContext, Split
+from evalplugin.data import Candidates, Impressions, Interactions, LoadContext, Split, impressions
 from evalplugin.data.attributes import Attributes
 from evalplugin.data.decisions import DECISION, check_shown, of_decisions
 from evalplugin.data.files import TableFiles
 from evalplugin.data.tables import Table, ids_of
 from evalplugin.data.vocabulary import check_kinds, codes_of, encode
 from evalplugin.lists.catalogue import Catalogue
-from evalplugin.lists.columns import ListInput, PairColumns, ScoreRequest
+from evalplugin.lists.columns import PairColumns, ScoreRequest
+from evalplugin.lists.given import lists_on
 from evalplugin.lists.scores import ListScores
-from evalplugin.lists.scoring import Scoring, top_n_on
+from evalplugin.lists.scoring import Scoring
 from evalplugin.metrics import Blocks
 from evalplugin.metrics.off_policy import check_propensities
 from evalplugin.metrics.scores import Units
 from evalplugin.metrics.scoring import score_top_n
-from evalplugin.models.selection import TopN
+from evalplugin.models.base import ListRequest
 from evalplugin.segments.base import clustering
 
 
@@ -58,11 +59,9 @@ class Log:
                 f"{given}: the type is {kind!r}; a log of decisions is a dataset of the type impressions"
             )
         try:
-            dataset = DATASETS.create("impressions", options)
+            return cls(impressions(**options), Path(given).parent)
         except ParameterError as error:
             raise document.error(error.problems) from None
-        assert isinstance(dataset, Impressions)
-        return cls(dataset, Path(given).parent)
 
     def load(self) -> Interactions:
         """Return the rows of the log in one piece, without attributes of items."""
@@ -84,27 +83,29 @@ def score_on_log(
     Raises:
         DataError: Input that breaks a rule, or lists without a decision of the log.
     """
-    assert sources["lists"] is not None
     tables = {
         role: PairColumns.read_all(source, role, request.columns)  # type: ignore[arg-type]
         for role, source in sources.items()
         if source is not None
     }
     data = log.load()
+    of_log = data.notes
     check_propensities(request.specs, data)
-    notes = [*(note for table in tables.values() for note in table.notes), *data.notes]
     for role, table in tables.items():
         check_kinds(DECISION, **{role: table.user, "log": ids_of(data.users)})
         check_kinds("item", **{role: table.item, "log": ids_of(data.items)})
-    for table in tables.values():
         data = data.on_catalogue(encode([table.item])[0])
     fold = None if earlier is None else _fold(earlier.load(), data)
-    test = data if fold is None else fold.test
-    lists, left_out = _known(tables["lists"], test)
-    top_n = _top_n(lists, test)
-    candidates = None
-    if "pool" in tables:
-        candidates = _pool(tables["pool"], lists, test)
+    test, lists = data if fold is None else fold.test, tables["lists"]
+    candidates = None if "pool" not in tables else _pool(tables["pool"], test)
+    longest = int(np.bincount(encode([lists.user])[1][0]).max(initial=1))
+    asked = ListRequest(test, test.active_users, longest, candidates or Candidates("all"), unit=DECISION)
+    top_n, notes = lists_on(asked, lists, request.columns)
+    is_empty = top_n.item[:, 0] == NO_ITEM
+    if is_empty.all():
+        raise DataError(
+            f"{lists.name}: none is of a decision of the log, which has such as {test.users[0]!r}"
+        )
     blocks = Blocks.of(
         top_n,
         test,
@@ -119,43 +120,18 @@ def score_on_log(
     column = None
     if users is not None:
         column = clustering("user", users[codes_of(scores.users, test.users)], scores.users)
-    unlisted = len(np.setdiff1d(test.active_users, top_n.user))
-    scores = replace(scores, units=Units.of_lists(scores.users, DECISION, column), unlisted=unlisted)
+    units = Units.of_lists(scores.users, DECISION, column)
+    scores = replace(scores, units=units, unlisted=int(np.count_nonzero(is_empty)))
     for spec in values_among(request.specs):
         if (doubt := doubt_of(scores, spec, is_assumed=data.assumed is not None)) is not None:
-            left_out.append(f"{tables['lists'].name}: {doubt.text(spec.name)}")
-    return ListScores(scores, notes=(*notes, *left_out), assumed=data.assumed)
+            notes.append(f"{lists.name}: {doubt.text(spec.name)}")
+    return ListScores(scores, notes=(*of_log, *notes), assumed=data.assumed)
 
 
-def _known(table: PairColumns, log: Interactions) -> tuple[PairColumns, list[str]]:
-    """Return the rows of decisions of the log, and a note on others."""
-    decisions, (row,) = encode([table.user])
-    known = codes_of(decisions, log.users) >= 0
-    tested = np.bincount(log.user, minlength=log.n_users) > 0
-    known[known] = tested[codes_of(decisions[known], log.users)]
-    if not known.any():
-        raise DataError(
-            f"{table.name}: none of {count_text(len(decisions), DECISION)} is in the log, such as "
-            f"{decisions[:1].tolist()[0]!r}; the log has such as {log.users[:1].tolist()[0]!r}"
-        )
-    if known.all():
-        return table, []
-    note = f"{table.name}: {count_text(int((~known).sum()), DECISION)} left out that the log does not have"
-    return table.rows(np.flatnonzero(known[row])), [note]
-
-
-def _top_n(lists: PairColumns, log: Interactions) -> TopN:
-    """Return lists on the codes of a log; scores are NaN where there are ranks."""
-    listed, on, _ = top_n_on(ListInput(lists, lists.no_rows(), None))
-    item = np.append(codes_of(on.items, log.items), NO_ITEM)[listed.item].astype(np.int32)
-    score = np.full(item.shape, np.nan) if lists.kind == "rank" else listed.score
-    return TopN(codes_of(on.users, log.users)[listed.user].astype(np.int32), item, score)
-
-
-def _pool(pool: PairColumns, lists: PairColumns, log: Interactions) -> Candidates:
-    """Return the pools of decisions, which have what was listed and what was shown."""
+def _pool(pool: PairColumns, log: Interactions) -> Candidates:
+    """Return the pools of decisions, which have what was shown."""
     scoring = Scoring(ScoreRequest(()), Catalogue(log.users, log.items, log), pool=pool)
-    candidates = Candidates("given", included=scoring.pool_rows(lists, log.users))
+    candidates = Candidates("given", included=scoring.pool_rows(pool.no_rows(), log.users))
     check_shown(log, candidates)
     return candidates
 

@@ -43,7 +43,10 @@ def test_lists_are_scored_decision_by_decision() -> None:
     units = scored.scores.units
     assert (units.noun, units.clusters.name, units.codes.tolist()) == ("decision", "user", [0, 1, 0])
     assert scored.unlisted == 1
-    assert scored.notes == ("lists: 1 decision left out that the log does not have",)
+    assert scored.notes == (
+        "left out: 1 decision that the data does not have, such as 'z'",
+        "1 of 3 decisions without a list, such as 'c': they score 0",
+    )
     by_user = evalplugin.score(LISTS.rename(columns={"decision": "user"}), log(), ["recall@2", "hit@1"])
     np.testing.assert_array_equal(by_user.scores.values, scored.scores.values)
 
@@ -120,10 +123,10 @@ def test_wrong_input_is_refused() -> None:
     assert "3 decisions in both logs, such as 'a'" in message(train=log())
     assert "in memory, row by row" in message(memory="2GB")
     assert "decision ids are integers in the lists" in message(LISTS.assign(decision=[1, 1, 2, 2, 3]))
-    assert "none of 1 decision is in the log, such as 'z'" in message(LISTS[4:])
+    assert "none is of a decision of the log, which has such as 'a'" in message(LISTS[4:])
     lacking = "the pool lacks 2 of 6 items that the log has shown: the first is item 4 of decision 'a'"
     assert lacking in message(LISTS[2:], pool=POOL.query("item != 4"))
-    assert "item 9 of user 'b'" in message(pool=POOL.query("item != 9"))
+    assert "1 listed item not in the pool, such as 9 of decision 'b'" in message(pool=POOL.query("item != 9"))
     probabilities = LISTS.drop(columns="rank").assign(probability=[0.7, 0.6, 0.5, 0.2, 1.0])
     given = ["value(policy=given)@1"]
     assert "1 decisions exceed 1 in sum, up to 1.3" in refusal(evalplugin.score, probabilities, log(), given)

@@ -142,11 +142,12 @@ class Impressions(DatasetLoader):
         return data
 
 
-def impressions(log: Any, **options: Any) -> Impressions:
+def impressions(log: Any = None, **options: Any) -> Impressions:
     """Return a log of decisions, as the truth or the train data of ``evalplugin.score``; its rows are read there.
 
     Args:
-        log: A table of pandas, polars or Arrow with a row for each item that a decision has shown; or a path or URI.
+        log: A table of pandas, polars or Arrow with a row for each item that a decision has shown; or a path or URI;
+            None: the options name a database.
         options: Parameters of the dataset ``impressions``: the names of the columns ``decision``, ``item``, ``reward``,
             ``propensity``, and of ``position`` and ``user`` where there are any; ``propensities="marginal"``; and so
             on.
@@ -154,7 +155,7 @@ def impressions(log: Any, **options: Any) -> Impressions:
     Raises:
         ParameterError: Unknown options, or values that are not allowed.
     """
-    source = {"path": str(log)} if isinstance(log, str | Path) else {"frame": log}
+    source = {} if log is None else {"path": str(log)} if isinstance(log, str | Path) else {"frame": log}
     loader = DATASETS.create("impressions", {**source, **options})
     assert isinstance(loader, Impressions)
     return loader

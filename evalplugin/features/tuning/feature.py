@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from evalplugin.base.seeding import generator
 from evalplugin.components.registry import call_component
 from evalplugin.config import CheckedConfig, ModelRecipe, Named
 from evalplugin.data import Candidates, Split, Splitter
-from evalplugin.data.decisions import split_decisions
+from evalplugin.data.decisions import folds_of
 from evalplugin.execution.data_checks import check_data
 from evalplugin.execution.executor import task_executor
 from evalplugin.execution.observer import Observer
@@ -125,10 +124,8 @@ def _validation(
         if given is None and plan.split is None and split.type == "given":
             raise DataError("the data has no validation part; name one, or set tune.split, such as holdout")
         draws, name = generator(seed, *stream, "split"), f"tune: split {split.name}"
-        # Of a log of what was shown, decisions are divided as by the split of the data.
-        known = fold.train_events if fold.shown is None else fold.shown
-        cut = split.component.split if fold.shown is None else partial(split_decisions, split.component)
-        validation = given or call_component(name, cut, known, draws)[0]
+        known = fold.shown or fold.train_events
+        validation = given or call_component(name, folds_of, split.component, known, draws)[0]
         if validation.overlap_allowed:
             raise DataError(f"the split {split.type} has no validation data apart from the train data")
         if config.spec.recommend.cold_users == "skip":
