@@ -32,7 +32,6 @@ class Rules:
     ties: str | None = "hashed"  # order of items with equal scores; None: not known
     cold_users: str | None = "model"  # who answers users without train data; None: not known
     pool: str | None = None  # a hash of given candidates
-    assumed: str | None = None  # how propensities of a log of decisions are assumed; None: they are logged
 
     def shown(self) -> dict[str, Any]:
         """Return the fields by name, as they are shown."""
@@ -171,7 +170,6 @@ def _competition(plan: Plan, info: DataInfo, place: DataSplit, models: Sequence[
             ties=plan.ties,
             cold_users=plan.cold_users,
             pool=info.pool,
-            assumed=info.full.assumed,
         ),
         facts={
             m.model: ModelFacts(

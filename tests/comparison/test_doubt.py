@@ -237,9 +237,9 @@ def test_the_gate_refuses_assumed_propensities() -> None:
         ComparedModel(name, own)
         for name, own in {"good": scores(HALF, GOOD), "logging": scores(EQUAL, BAD)}.items()
     )
-    rules = Rules(None, "digest", 10, "all", None, "hash", assumed="position ** -1, whatever was shown")
+    rules = Rules(None, "digest", 10, "all", None, "hash")
     assumed = Competition(
-        assumed=rules.assumed,
+        assumed="position ** -1, whatever was shown",
         name="log", dataset="feed", split="", models=rows, metrics=("value@1",), baseline="logging", seed=1,
         digest="digest", rules=rules,
     )  # fmt: skip

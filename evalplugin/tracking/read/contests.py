@@ -183,6 +183,7 @@ def _contest(name: str, runs: Sequence[LoggedRun], *, baseline: str | None, prim
         digest=agreed.rules.test_digest,
         segments=_segments(runs, notes),
         given=with_all_bounds([run.given for run in runs]),
+        assumed=first.param("eval.assumed"),
     )
     contest = numbers if all(run.given for run in runs) else _competition(numbers, runs, agreed.rules)
     contest = with_choice(
@@ -196,8 +197,7 @@ def _contest(name: str, runs: Sequence[LoggedRun], *, baseline: str | None, prim
 def _competition(contest: Contest, runs: Sequence[LoggedRun], rules: Rules) -> Competition:
     """Return a contest of recommenders with what their runs say beside the scores."""
     return Competition(
-        **{field.name: getattr(contest, field.name) for field in fields(contest)}
-        | {"assumed": rules.assumed},
+        **{field.name: getattr(contest, field.name) for field in fields(contest)},
         rules=rules,
         facts={model.model: run.facts for model, run in zip(contest.models, runs, strict=True)},
         histories=_histories(runs),

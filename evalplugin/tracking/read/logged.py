@@ -155,7 +155,6 @@ class LoggedRun:
             ties=self._rule("eval.ties"),
             cold_users=self._rule("eval.cold_users"),
             pool=self.param("eval.pool"),
-            assumed=self.param("eval.assumed"),
         )
 
     @property
