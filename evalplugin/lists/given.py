@@ -46,7 +46,8 @@ def lists_on(
     listed, on, _ = top_n_on(ListInput(pairs, pairs.no_rows(), None))
     list_users, list_items = on.users, on.items
     place, column = np.nonzero(listed.item != NO_ITEM)
-    list_user, item, score = listed.user[place], listed.item[place, column], -1.0 - column
+    list_user, item = listed.user[place], listed.item[place, column]
+    score: Floats = -1.0 - column
     if is_of_log:
         score = listed.score[place, column] if pairs.kind == "score" else np.full(len(item), np.nan)
     user_code, item_code = codes_of(list_users, train.users), codes_of(list_items, train.items)

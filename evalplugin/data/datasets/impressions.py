@@ -221,9 +221,12 @@ class _LogTable:
         )
         assert data.position is not None
         unit = data.user.astype(np.int64)
-        hint = "" if "position" in roles else "; name the column of positions by position"
-        self._refuse_repeated(data, unit * (int(data.position.max()) + 1) + data.position, f"position{hint}")
-        self._refuse_repeated(data, unit * data.n_items + data.item, "item")
+        rule = "a position of a decision shows one item"
+        if "position" not in roles:
+            rule = "name the column of positions by position, or give each decision an id of its own"
+        self._refuse_repeated(data, unit * (int(data.position.max()) + 1) + data.position, "position", rule)
+        rule = "a decision shows an item once"
+        self._refuse_repeated(data, unit * data.n_items + data.item, "item", rule)
         of_decisions: dict[str, npt.NDArray[Any] | None] = {"timestamp": data.time, "part": data.part}
         if "user" in roles:
             users, (user,) = encode([table.ids(roles["user"], "user")])
@@ -269,16 +272,16 @@ class _LogTable:
             self.table.refuse(name, int(wrong[0]), rule, count=len(wrong))
         return values
 
-    def _refuse_repeated(self, data: Interactions, keys: Ints, what: str) -> None:
-        """Refuse a row whose key (m,) is that of an earlier row; ``what``: that a decision shows once."""
+    def _refuse_repeated(self, data: Interactions, keys: Ints, role: str, rule: str) -> None:
+        """Refuse a row whose key (m,), of its decision and its position or item, is that of an earlier row."""
         again = np.flatnonzero(pd.Series(keys).duplicated())
         if len(again):
             row = int(again[0])
             first = int(np.flatnonzero(keys == keys[row])[0])
             shown = data.items[data.item[[row]]].tolist()[0]
             place = f"has two items at position {data.position[row]}"  # type: ignore[index]
-            problem = f"shows item {shown!r} twice" if what == "item" else place
-            self._refuse(data, (first, row), problem, f"a decision shows one {what}")
+            problem = f"shows item {shown!r} twice" if role == "item" else place
+            self._refuse(data, (first, row), problem, rule)
 
     def _refuse(self, data: Interactions, rows: tuple[int, int], problem: str, rule: str) -> NoReturn:
         """Raise the error for two rows of a decision."""

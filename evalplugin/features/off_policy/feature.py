@@ -48,7 +48,9 @@ class OffPolicyFeature(Feature):
         """Yield the diagnostics for programs."""
         for shown in self.facts(bakeoff).values():
             # In JSON of pandas, undefined numbers are null.
-            text = pd.Series(shown).to_json(orient="values", indent=1, force_ascii=False, double_precision=15)
+            text = pd.Series(shown).to_json(
+                orient="records", indent=1, force_ascii=False, double_precision=15
+            )
             yield Artifact(OFF_POLICY, text)
 
     def facts(self, bakeoff: Bakeoff) -> Mapping[str, Any]:

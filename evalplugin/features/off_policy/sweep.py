@@ -64,7 +64,7 @@ def sweep_of(comparison: Comparison, metric: str, jobs: Sequence[Job]) -> Sweep:
     }
     best = comparison.best.get(metric)
     pair = () if best is None else told_pair([m for m in best.compared if m in values], best.doubts)
-    sentence = order_sentence(*pair, *(values[model] for model in pair)) if pair else ""
+    sentence = order_sentence(pair[0], pair[1], *(values[model] for model in pair)) if pair else ""
     return Sweep(comparison.contest.dataset, comparison.contest.split, metric, ETAS, values, sentence)
 
 

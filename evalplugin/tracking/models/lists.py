@@ -54,7 +54,7 @@ class Lists(Recommender):
         ),
     ] = None
     format: Annotated[Format, Field(description="format of the files; auto: by their names")] = "auto"
-    user: Annotated[str, Field(description="column of user ids; of a log, decision too")] = "user"
+    user: Annotated[str, Field(description="column of user ids")] = "user"
     item: Annotated[str, Field(description="column of item ids")] = "item"
     rank: Annotated[str | None, Field(description="column of ranks, from 1; null: rank, if there is one")] = (
         None
