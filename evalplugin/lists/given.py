@@ -47,7 +47,7 @@ def lists_on(
     list_users, list_items = on.users, on.items
     place, column = np.nonzero(listed.item != NO_ITEM)
     list_user, item = listed.user[place], listed.item[place, column]
-    score: Floats = -1.0 - column
+    score: Floats = -1.0 - column.astype(np.float64)
     if is_of_log:
         score = listed.score[place, column] if pairs.kind == "score" else np.full(len(item), np.nan)
     user_code, item_code = codes_of(list_users, train.users), codes_of(list_items, train.items)
