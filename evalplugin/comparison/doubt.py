@@ -26,8 +26,8 @@ from evalplugin.metrics.moments import mean_of_defined
 from evalplugin.metrics.scores import PerUserScores
 
 LEAST_EFFECTIVE = 100.0  # decisions
-MOST_LARGEST = 0.02  # share of one decision in all weight
-LEAST_REWARDED = 50.0  # effective users with a reward, or decisions where these are independent
+MOST_LARGEST = 0.01  # share of one decision in all weight
+LEAST_REWARDED = 20.0  # effective users with a reward, or decisions where these are independent
 MOST_UNSUPPORTED = 0.05  # share of what the policy shows that no decision of the log shows
 WEIGHT_LEVEL = 0.95  # of the interval of the mean weight, which must hold 1
 MOST_UNEQUAL = 1.01  # ratio of the propensities of slates that replay counts
@@ -172,7 +172,7 @@ def weights_of(scores: PerUserScores, metric: str | MetricSpec) -> Weights | Non
     if estimator == "clipped":
         weight = np.minimum(weight, getattr(spec.metric, "bound", math.inf))
     if estimator not in _OF_MATCHES:
-        bounds, rng = (0.0, math.inf), generator(0, "doubt")
+        bounds, rng = (-math.inf, math.inf), generator(0, "doubt")  # corrected for skewness
         interval = mean_interval(weight, level=WEIGHT_LEVEL, bounds=bounds, clusters=codes, rng=rng)
         weights = replace(weights, low=interval.low, high=interval.high)
     elif (ratios := columns.get("joint", weight))[(ratios > 0) & (weight > 0)].any():

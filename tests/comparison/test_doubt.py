@@ -83,7 +83,7 @@ def test_one_decision_with_much_weight() -> None:
     weight = HALF.copy()
     weight[1] = 200.0
     text = reasons(scores(weight, GOOD))
-    assert "one decision has 9.1 % of all weight (2 % or less is allowed)" in text
+    assert "one decision has 9.1 % of all weight (1 % or less is allowed)" in text
 
 
 def test_mean_weight_that_is_not_1() -> None:
@@ -101,9 +101,9 @@ def test_weights_without_an_interval_must_be_1() -> None:
 def test_few_rewards() -> None:
     rare = np.zeros(N)
     rare[1:11:2] = 1
-    assert "5 effective users with a reward (50 or more are needed)" in reasons(scores(HALF, rare))
+    assert "5 effective users with a reward (20 or more are needed)" in reasons(scores(HALF, rare))
     # Of the logging policy too, whose weights are all 1.
-    assert reasons(scores(EQUAL, rare)) == "5 effective users with a reward (50 or more are needed)"
+    assert reasons(scores(EQUAL, rare)) == "5 effective users with a reward (20 or more are needed)"
 
 
 def test_no_support() -> None:
@@ -256,12 +256,10 @@ def test_the_gate_refuses_assumed_propensities() -> None:
 
 
 def test_rewards_are_counted_by_users() -> None:
-    clusters = Segmentation(
-        "user", tuple("abcdefghijklmnopqrst"), np.arange(N), np.arange(N, dtype=np.int32) // 100
-    )
+    clusters = Segmentation("user", tuple("abcdefghij"), np.arange(N), np.arange(N, dtype=np.int32) // 200)
     own = scores(HALF, GOOD)
     by_user = replace(own, units=Units(own.units.ids, "decision", clusters))
-    assert "20 effective users with a reward (50 or more are needed)" in reasons(by_user)
+    assert "10 effective users with a reward (20 or more are needed)" in reasons(by_user)
 
 
 def single(metric: str, **columns: Values) -> PerUserScores:

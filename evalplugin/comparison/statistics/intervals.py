@@ -24,6 +24,7 @@ from evalplugin.comparison.statistics.clusters import (
     cluster_spread,
     clustered_columns,
 )
+from evalplugin.comparison.statistics.skewness import hall_inverse
 from evalplugin.metrics.clusters import ClusterMoments
 from evalplugin.metrics.distribution import VALUES_BELOW, Distribution
 from evalplugin.metrics.moments import ROUNDING, Moments
@@ -102,6 +103,9 @@ def mean_intervals(
     the ``bounds``; where these are infinite, ``none``. Otherwise bootstrap below ``AUTO_BOOTSTRAP_BELOW`` users, t from
     there on, where both agree. ``Interval.method`` is the one that was used.
 
+    Where the bounds are infinite on both sides, as of rewards that are weighted, values may be far more skewed than
+    scores are: ``t`` by ``auto`` is then corrected for it, as by ``leaning``.
+
     NaN values are left out. Without a value the mean is NaN; with fewer than two, or an infinite one, so are the
     bounds. Columns do not depend on each other. Memory is bounded by some megabytes for any number of users.
 
@@ -124,7 +128,27 @@ def mean_intervals(
     defined = [~np.isnan(c) for c in values.T]
     columns = [c[d] for c, d in zip(values.T, defined, strict=True)]
     clustered = clustered_columns(columns, defined, clusters)
-    return intervals_of(columns, [Moments.of(c) for c in columns], level, method, rng, bounds, clustered)
+    intervals = intervals_of(columns, [Moments.of(c) for c in columns], level, method, rng, bounds, clustered)
+    if method == "auto":
+        for i, limits in enumerate(bounds):
+            if limits == (-math.inf, math.inf) and intervals[i].method == "t":
+                intervals[i] = leaning(intervals[i], columns[i], clustered[i])
+    return intervals
+
+
+def leaning(interval: Interval, values: Column, clustered: Clustered | None) -> Interval:
+    """Return Student's interval of the mean of values (n,), corrected for their skewness by Hall's transform.
+
+    Of values with few large ones, t intervals lie below the true mean too often: of off-policy values of simulated
+    logs, 92.5 % of them held, and 93.9 % of corrected ones (experiments/off_policy).
+    """
+    deviations = values - interval.mean if clustered is None else clustered.residuals / clustered.sizes.mean()
+    sd, half = math.sqrt(np.mean(deviations**2)), interval.high - interval.mean
+    if not half > 0:
+        return interval
+    skewness, n = float(np.mean((deviations / sd) ** 3)), len(deviations)
+    low, high = (interval.mean - sd * hall_inverse(end / sd, skewness, n) for end in (half, -half))
+    return replace(interval, low=low, high=high)
 
 
 def clustered_interval(moments: ClusterMoments, level: float, bounds: Bounds | None) -> Interval:

@@ -70,6 +70,33 @@ def test_by_itself_it_resamples_few_users_and_trusts_t_with_many() -> None:
     assert mean_interval(many, rng=rng()).method == "t"
 
 
+def test_means_of_skewed_values_without_bounds_have_halls_interval() -> None:
+    values = np.r_[np.zeros(AUTO_BOOTSTRAP_BELOW), rng(0).lognormal(2, 1, 100)]
+    plain, skewed = (mean_interval(values, bounds=bounds, rng=rng()) for bounds in [(0, inf), (-inf, inf)])
+    assert plain == mean_interval(values, method="t", rng=rng())
+    n, sd = len(values), values.std()
+    g = ((values - values.mean()) ** 3).mean() / sd**3
+    t = special.stdtrit(n - 1, 0.975)
+    for end, sign in ((skewed.low, 1), (skewed.high, -1)):
+        s = (values.mean() - end) / sd
+        transformed = s + g * s**2 / 3 + g**2 * s**3 / 27 + g / (6 * n)  # equation by Hall 1992
+        assert transformed * sqrt(n) == pytest.approx(sign * t, rel=1e-3)  # sd by n, not n - 1
+    assert skewed.high - skewed.mean > plain.high - plain.mean
+    mirrored = mean_interval(-values, bounds=(-inf, inf), rng=rng())
+    assert (mirrored.low, mirrored.high) == (pytest.approx(-skewed.high), pytest.approx(-skewed.low))
+
+
+def test_halls_interval_of_clusters_is_that_of_their_sums() -> None:
+    sums = np.r_[np.zeros(AUTO_BOOTSTRAP_BELOW), rng(0).lognormal(2, 1, 100)]
+    values, clusters = np.repeat(sums, 2), np.repeat(np.arange(len(sums)), 2)
+    of_sums, of_values = (
+        mean_interval(column, bounds=(-inf, inf), clusters=codes, rng=rng())
+        for column, codes in ((sums, None), (values, clusters))
+    )
+    assert of_values.low == pytest.approx(of_sums.low, rel=1e-4)
+    assert of_values.high == pytest.approx(of_sums.high, rel=1e-4)
+
+
 def test_the_same_seed_gives_the_same_interval() -> None:
     values = zero_inflated(2, 200)
     assert mean_interval(values, rng=rng(1)) == mean_interval(values, rng=rng(1))

@@ -29,7 +29,7 @@ def scores(metric: str, **more: np.ndarray) -> PerUserScores:
 
 def comparison(n: int = 900) -> Comparison:
     rng = np.random.default_rng(1)
-    weight = rng.lognormal(-0.32, 0.8, n)
+    weight = rng.lognormal(-0.125, 0.5, n)
     reward = (rng.random(n) < 0.5).astype(float)
     ips = "value(estimator=ips)@1"
     rows = [
