@@ -28,8 +28,8 @@ _LINES = (
     f"shows all that the model may show.",
     f"Unsupported: share of what the model shows that the log never shows; {percents(MOST_UNSUPPORTED)} or less is "
     f"allowed.",
-    "w ≤ 1 and so on: the value with weights of at most that. Where it keeps changing, it rests on few decisions.",
 )
+_CLIPPED = "w ≤ 1 and so on: the value with weights of at most that. Where it keeps changing, it rests on few decisions."
 _SWEEP = (
     "Propensities to the power of eta, which add up to 1 at each position; 1: as assumed. They are more equal below 1, "
     "and less above."
@@ -39,17 +39,18 @@ _SWEEP = (
 def diagnostics_table(diagnostics: Diagnostics, assumed: str) -> Table:
     """Return the weights of each model's decisions and what the log cannot tell; ``assumed``: a sentence, or empty."""
     doubts = {own.model: own.doubt for own in diagnostics.models if own.doubt is not None}
+    bounds = BOUNDS if any(own.clipped for own in diagnostics.models) else ()
     return Table(
         f"What the log can tell of {diagnostics.metric} ({DataSplit.of(diagnostics)})",
         (
             *words("model"),
             *numbers("value", "effective decisions", "largest weight", "mean weight", "unsupported"),
             *words("doubt"),
-            *(Column(f"w ≤ {bound}", group="clipped") for bound in BOUNDS),
+            *(Column(f"w ≤ {bound}", group="clipped") for bound in bounds),
         ),
-        tuple(tuple(_cells(own)) for own in diagnostics.models),
+        tuple((*_cells(own), *map(_cell, own.clipped)) for own in diagnostics.models),
         cannot_tell(doubts) if doubts else _TELLS,
-        (*_LINES, *([assumed] if assumed else [])),
+        (*_LINES, *([_CLIPPED] if bounds else []), *([assumed] if assumed else [])),
     )
 
 
@@ -73,7 +74,6 @@ def _cells(own: ModelDiagnostics) -> Iterator[TableCell]:
     yield TableCell(number(weights.mean), small=span(weights.low, weights.high), value=weights.mean)
     yield TableCell(percents(weights.unsupported), value=weights.unsupported)
     yield TableCell("" if own.doubt is None else ", ".join(reason.kind for reason in own.doubt.reasons))
-    yield from map(_cell, own.clipped) if own.clipped else [TableCell("")] * len(BOUNDS)
 
 
 def _cell(value: float) -> TableCell:
