@@ -13,7 +13,9 @@ import numpy as np
 from evalplugin.base.errors import DataError
 from evalplugin.base.libraries import pd
 from evalplugin.data.queries import session_ids
+from evalplugin.files import Format
 from evalplugin.lists.columns import ListColumns
+from evalplugin.lists.files import TruthFormat
 from evalplugin.lists.job import ListJob
 from evalplugin.lists.scores import ListScores, specs_of
 from evalplugin.lists.spark.frames import is_spark
@@ -328,10 +330,8 @@ def score(  # type: ignore[misc]
     pool: Any = None,
     threshold: float | None = None,
     columns: Mapping[str, str] | None = None,
-    format: Literal["auto", "csv", "parquet", "trec"] = "auto",
-    truth_format: Literal[
-        "auto", "csv", "parquet", "trec", "adjacency", "recbole", "triples", "npz"
-    ] = "auto",
+    format: Format = "auto",
+    truth_format: TruthFormat = "auto",
     duplicates: Literal["error", "keep"] = "error",
     memory: str | int | None = None,
     partitioned: bool = False,
@@ -362,8 +362,10 @@ def score(  # type: ignore[misc]
         columns: Other names of the columns ``user``, ``item``, ``rank``, ``score`` and ``rating``, such as ``{"user":
             "customer"}``; ``truth_user`` and ``truth_item`` where truth and train data differ. ``query`` in place of
             ``user`` is a column of texts SESSION:NUMBER, as of the split ``next_item``.
-        format: Of files; auto: by their names. A TREC run is ranked by its score.
-        truth_format: Of files of truth and train data; auto: by a name such as ``.inter``, else as the lists.
+        format: Of files: ``csv``, ``parquet``, ``trec`` (ranked by the score); ``auto``: by their names. Or the tool
+            that wrote a file or made a table: ``rectools``, ``lenskit``, ``recommenders``, ``warprec``, ``omnirec``.
+        truth_format: The same of truth and train data, and ``adjacency``, ``recbole``, ``triples``, ``npz``; auto: by
+            a name such as ``.inter``, else as the lists.
         duplicates: A pair that stands twice in the truth or the train data: refuse it, or ``keep`` all rows as
             events: the pair counts once, with the sum of the ratings, without ratings their number.
         memory: Such as ``2GB``, of each process: Parquet files that need more are partitioned by user on the disk,

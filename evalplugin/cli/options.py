@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from evalplugin.base.errors import did_you_mean
 from evalplugin.files.uris import is_remote, local_path, refuse_credentials
 
 
@@ -27,6 +28,15 @@ class Command(click.Command):
 
 
 command = partial(click.command, cls=Command)
+
+
+class Choice(click.Choice[str]):
+    """One of several names; the message for another has the nearest one."""
+
+    def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:
+        """Return the message."""
+        message = super().get_invalid_choice_message(value, ctx).removesuffix(".")
+        return message + did_you_mean(str(value), self.choices, noun=None)
 
 
 class Output(click.Path):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 import click
 
@@ -13,6 +13,7 @@ from evalplugin.base.errors import EXIT_DONE, DataError
 from evalplugin.cli import options
 from evalplugin.cli.comparisons import Output
 from evalplugin.cli.shared import echo, echo_data, print_diagnostic, show_warning
+from evalplugin.files import Format
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -85,12 +86,12 @@ def _logging(function: Callable[..., Any]) -> Callable[..., Any]:
 )
 @options.shown("table", "json", "csv", show_default=False, help="Of the means.")
 @click.option(
-    "--input-format", "format", type=click.Choice(["auto", "csv", "parquet", "trec"]), default="auto",
-    help="auto: by the names of the files; trec: a run and qrels.",
+    "--input-format", "format", type=options.Choice(get_args(Format)), default="auto",
+    help="auto: by the names of the files; trec: a run and qrels; else the tool that wrote them.",
 )  # fmt: skip
 @click.option(
     "--truth-format",
-    type=click.Choice(["auto", "csv", "parquet", "trec", "adjacency", "recbole", "triples", "npz"]),
+    type=options.Choice([*get_args(Format), "adjacency", "recbole", "triples", "npz"]),
     default="auto",
     help="Of truth and train data; auto: by a name such as .inter, else as the lists.",
 )

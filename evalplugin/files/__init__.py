@@ -6,4 +6,7 @@ from typing import Literal, TypeAlias
 
 __all__ = ["Format"]
 
-Format: TypeAlias = Literal["auto", "csv", "parquet", "trec"]  # of tables; auto: by the names of the files
+# Of tables, by the names of the files (auto), or as a tool writes them.
+Format: TypeAlias = Literal[
+    "auto", "csv", "parquet", "trec", "rectools", "lenskit", "recommenders", "warprec", "omnirec"
+]

@@ -12,6 +12,7 @@ from evalplugin.data.formats import CsvFormat, ParquetFormat, TrecFormat, format
 from evalplugin.data.pair_formats import PairFormat, pair_format
 from evalplugin.data.reading import COMPRESSED, path_text
 from evalplugin.files import Format
+from evalplugin.lists.foreign import COLUMNS, own_reader
 
 # Of truth and train data; auto: as the lists, or by name.
 TruthFormat: TypeAlias = Literal[Format, PairFormat]
@@ -41,13 +42,16 @@ def open_files(
         DataError: The file does not exist, or its format is unknown.
     """
     are_pairs = role not in ("lists", "scores")
-    allowed = _FORMATS + _PAIR_FORMATS if are_pairs else _FORMATS
-    if format not in allowed:
-        near = did_you_mean(format, allowed)
-        raise DataError(f"the format of the {role} must be one of {', '.join(allowed)}, not {format!r}{near}")
+    allowed = checked_formats(format, role)
+    of_tool = format in COLUMNS and format not in _PAIR_FORMATS
     text = str(path)
-    files, partitions = find_files(folder, text, "*.parquet" if format in ("auto", "parquet") else None)
+    inside = "*.parquet" if format in ("auto", "parquet") or of_tool else None
+    files, partitions = find_files(folder, text, inside)
     first = files[0]
+    if of_tool:
+        if (own := own_reader(format, role, first)) is not None:
+            return TableFiles(text, files, own, partitions)
+        format = "auto"
     name = first.name.casefold()
     if format == "auto" and are_pairs:
         format = _PAIR_SUFFIXES.get(Path(name).suffix, format)
@@ -73,6 +77,19 @@ def open_files(
             separator = "\t" if ".tsv" in name else ","
             reader = CsvFormat(separator, text=("user", "item") if text_ids else ())
     return TableFiles(text, files, reader, partitions)
+
+
+def checked_formats(format: str, role: str) -> tuple[str, ...]:
+    """Return the formats of a role, after a check that ``format`` is one of them.
+
+    Raises:
+        DataError: It is not; the message has the nearest name.
+    """
+    allowed = _FORMATS if role in ("lists", "scores") else _FORMATS + _PAIR_FORMATS
+    if format not in allowed:
+        near = did_you_mean(str(format), allowed, noun=None)
+        raise DataError(f"the format of the {role} must be one of {', '.join(allowed)}, not {format!r}{near}")
+    return allowed
 
 
 def _or_say(role: str, formats: Sequence[str]) -> str:

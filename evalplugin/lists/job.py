@@ -30,8 +30,9 @@ from evalplugin.lists.columns import (
     Sources,
     check_same_kinds,
 )
-from evalplugin.lists.files import TruthFormat, open_files
+from evalplugin.lists.files import TruthFormat, checked_formats, open_files
 from evalplugin.lists.folds import by_fold
+from evalplugin.lists.foreign import check_columns, columns_of
 from evalplugin.lists.logs import Log, score_on_log
 from evalplugin.lists.partitioned import partitions_within, score_files, score_partitioned, threads_for
 from evalplugin.lists.scores import ListScores
@@ -50,9 +51,9 @@ class ListJob:
     Attributes:
         lists, truth, train, pool: Tables, DataFrames of Spark, or paths of a file, of a folder or a pattern. Truth and
             train data may be logs of decisions: the dataset ``impressions``, or the path of a YAML file with it.
-        columns: The names of their columns.
+        columns: The names of their columns; those of a tool's format where none are named.
         relevance: Which ratings are relevant.
-        format: Format of the files.
+        format: Format of the files, or the tool that made a table.
         truth_format: Format of truth and train data; auto: by a name such as .inter, or else that of the lists.
         text_ids: Ids in files of text that look like integers stay text.
         duplicates: Of pairs of truth and train data; keep: rows are events.
@@ -61,7 +62,7 @@ class ListJob:
         engine: Where partitions are scored, as in a config; None or ``local``: on threads of this process.
 
     Raises:
-        DataError: ``duplicates`` has another value.
+        DataError: ``duplicates`` has another value, or there is no such format.
     """
 
     lists: Any
@@ -81,6 +82,10 @@ class ListJob:
     def __post_init__(self) -> None:
         if self.duplicates not in ("error", "keep"):
             raise DataError(f"duplicates must be error or keep, not {self.duplicates!r}")
+        checked_formats(self.format, "lists")
+        checked_formats(self.truth_format, "truth")
+        columns = columns_of(self.columns, self.format, self.truth_format)
+        object.__setattr__(self, "columns", columns)
 
     @cached_property
     def sources(self) -> Sources:
@@ -99,10 +104,13 @@ class ListJob:
     def _source(self, table: Any, role: Role) -> Any:
         if is_spark(table) or (role in ("train", "pool") and table is None):
             return table
+        own = self.format if role == "lists" or self.truth_format == "auto" else self.truth_format
         if isinstance(table, (str, Path)):
-            own = self.format if role == "lists" or self.truth_format == "auto" else self.truth_format
-            return open_files(table, role, format=own, text_ids=self.text_ids)
-        return Table(table, role)
+            source = open_files(table, role, format=own, text_ids=self.text_ids)
+        else:
+            source = Table(table, role)
+        check_columns(source, role, self.columns, own)
+        return source
 
     @property
     def unit(self) -> Unit:
@@ -206,8 +214,8 @@ class ListJob:
             if n == 1:
                 why = "partitions are asked for (an engine, or files that are partitioned by user)"
             raise DataError(
-                f"{odd.name}: {why}, and only Parquet files are scored "
-                f"in partitions; write both as Parquet, or {'allow more memory' if n > 1 else 'leave that out'}"
+                f"{odd.name}: {why}, and only Parquet files are scored in partitions, with a row for each item; "
+                f"write both so, or {'allow more memory' if n > 1 else 'leave that out'}"
             )
         if engine is not None:
             sources = {**sources, "lists": lists.with_absolute_paths(), "truth": truth.with_absolute_paths()}

@@ -21,6 +21,7 @@ from evalplugin.models.base import ListRequest, Recommender, model
 if TYPE_CHECKING:
     from evalplugin.data import Interactions, LoadContext
     from evalplugin.data.files import TableFiles
+    from evalplugin.lists.columns import ListColumns
     from evalplugin.models.selection import TopN
     from evalplugin.tracking.read.logged import LoggedRun
 
@@ -53,7 +54,9 @@ class Lists(Recommender):
             description="id of a model's run in the bake-off's tracking store",
         ),
     ] = None
-    format: Annotated[Format, Field(description="format of the files; auto: by their names")] = "auto"
+    format: Annotated[
+        Format, Field(description="format of the files, or the tool that wrote them; auto: by their names")
+    ] = "auto"
     user: Annotated[str, Field(description="column of user ids")] = "user"
     item: Annotated[str, Field(description="column of item ids")] = "item"
     rank: Annotated[str | None, Field(description="column of ranks, from 1; null: rank, if there is one")] = (
@@ -123,8 +126,7 @@ class Lists(Recommender):
         from evalplugin.tracking.read.logged import LoggedRun
 
         if self.run is None:
-            columns = ListColumns(self.user, self.item, self.rank, self.score)
-            lists, self.notes = lists_on(request, self._files(request.folder, request.fold), columns)
+            lists, self.notes = lists_on(request, *self._files(request.folder, request.fold))
             return lists
         with existing_store(request.tracking_uri, f"read the lists of the run {self.run}") as client:
             run = LoggedRun(client, client.get_run(self.run))
@@ -139,12 +141,18 @@ class Lists(Recommender):
         self.notes = notes + left_out
         return lists
 
-    def _files(self, folder: Path, fold: int) -> TableFiles:
+    def _files(self, folder: Path, fold: int) -> tuple[TableFiles, ListColumns]:
+        """Return the files of a fold, and the names of their columns."""
+        from evalplugin.lists.columns import ListColumns
         from evalplugin.lists.files import open_files
+        from evalplugin.lists.foreign import check_columns, columns_of
 
         assert self.path is not None
         path = self.path.replace("{fold}", str(fold + 1))
-        return open_files(path, "lists", folder=folder, format=self.format, text_ids=self.text_ids)
+        columns = columns_of(ListColumns(self.user, self.item, self.rank, self.score), self.format)
+        files = open_files(path, "lists", folder=folder, format=self.format, text_ids=self.text_ids)
+        check_columns(files, "lists", columns, self.format)
+        return files, columns
 
 
 def _check_train(run: LoggedRun, table: pa.Table, request: ListRequest) -> Iterator[str]:
