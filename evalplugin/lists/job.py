@@ -105,6 +105,7 @@ class ListJob:
         if is_spark(table) or (role in ("train", "pool") and table is None):
             return table
         own = self.format if role == "lists" or self.truth_format == "auto" else self.truth_format
+        source: TableFiles | Table
         if isinstance(table, (str, Path)):
             source = open_files(table, role, format=own, text_ids=self.text_ids)
         else:
