@@ -1,4 +1,4 @@
-"""Evaluation of a metric on literal lists, for docstrings, tests and notebooks."""
+"""Evaluation of a metric on literal lists, for scorers, docstrings, tests and notebooks."""
 
 from __future__ import annotations
 
