@@ -1,4 +1,6 @@
-"""Write the generated parts of the documentation: `python docs/generate.py`; `--check` names stale pages.
+"""Write the generated parts of the documentation and the charts' specifications: `python docs/generate.py`.
+
+`--check` names stale files. `--vega` writes the page's chart library, as the installed vl-convert-python has it.
 
 A part stands between `<!-- generated: KIND NAMES -->` and `<!-- end -->`, as plain Markdown that can be
 read on the site, in a clone and on a repository's pages. A page of more than six screens has its contents at the
@@ -9,6 +11,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
+import json
 import pkgutil
 import re
 import sys
@@ -30,6 +33,8 @@ from evalplugin.components.registry import Entry
 from evalplugin.features.checks.catalogue import CHECKS, check_of
 from evalplugin.lists.profiles import EVERY_RATING, PROFILES
 from evalplugin.models.base import cold_answer
+from evalplugin.report.charts.library import SPECS, VEGA
+from evalplugin.report.charts.specs import chart_specs
 
 DOCS = Path(__file__).parent
 _LONG = {"words": 1_700, "lines": 300}  # six screens
@@ -48,9 +53,12 @@ _PART = re.compile(rf"(<!-- generated: ([\w-]+)\s*(.*?)\s*-->\n).*?{_END}\n", re
 
 
 def stale_pages() -> dict[Path, str]:
-    """Return the new text of each page that differs from what the code makes of it."""
+    """Return the new text of each page, and of the file of specifications, that differs from what the code makes."""
     texts = {page: page.read_text() for page in sorted(DOCS.rglob("*.md")) if "_build" not in page.parts}
-    return {page: new for page, text in texts.items() if (new := _updated(page, text)) != text}
+    updated = {page: _updated(page, text) for page, text in texts.items()}
+    texts[SPECS] = SPECS.read_text()
+    updated[SPECS] = json.dumps(chart_specs(), indent=1) + "\n"
+    return {page: new for page, new in updated.items() if new != texts[page]}
 
 
 def _updated(page: Path, text: str) -> str:
@@ -519,11 +527,23 @@ def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in lines)
 
 
+def _write_vega() -> None:
+    """Write the chart library of the page anew, below the licences of its parts."""
+    import vl_convert
+
+    licences = VEGA.read_text().partition("*/")[0]
+    script = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;").replace("</script", "<\\/script")
+    VEGA.write_text(f"{licences}*/\n(() => {{\n{script}\n}})();\n")
+
+
 def main(arguments: list[str]) -> int:
     """Write the stale pages, or with ``--check`` return 1 if there are any."""
-    if arguments not in ([], ["--check"]):
-        print("usage: python docs/generate.py [--check]")
+    if arguments not in ([], ["--check"], ["--vega"]):
+        print("usage: python docs/generate.py [--check | --vega]")
         return 2
+    if arguments == ["--vega"]:
+        _write_vega()
+        return 0
     stale = stale_pages()
     for page, text in stale.items():
         print(page.relative_to(DOCS.parent))

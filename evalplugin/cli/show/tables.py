@@ -18,6 +18,7 @@ from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.contest import Contest
 from evalplugin.data.queries import Unit, independent_unit
 from evalplugin.metrics import parse
+from evalplugin.report.charts.pictures import NO_PICTURES, can_draw
 from evalplugin.report.competition import competition_of
 from evalplugin.report.leaderboard import leaderboard
 from evalplugin.report.sentences.statistics import no_interval
@@ -180,6 +181,8 @@ def show_links(links: Links, *, only: str | None = None, beside_data: bool = Fal
             console.print(f"{label:<8} [bold]{escape(text)}[/bold]", highlight=False, soft_wrap=True)
     for warning in links.warnings:  # all others are printed where they arise
         show_warning(warning)
+    if not can_draw():
+        print_diagnostic(f"note: runs in MLflow have no pictures: {NO_PICTURES}")
 
 
 def show_comparisons(comparisons: Sequence[Comparison], metrics: Sequence[str], segment: str | None) -> None:

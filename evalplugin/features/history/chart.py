@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import Any
 
-from evalplugin.base.errors import DataError
+from evalplugin.base.errors import DataError, MissingPackageError
 from evalplugin.base.libraries import vl_convert
 from evalplugin.base.numbers import number, percent, rounded, span
 from evalplugin.comparison.compared import LEVEL
@@ -17,7 +17,7 @@ from evalplugin.features.history.past import PastBakeoff
 from evalplugin.features.words import outcome_words
 from evalplugin.files.outputs import check_writable, open_output
 from evalplugin.report.charts.palette import SHAPES, model_styles
-from evalplugin.report.charts.pictures import Chart, stacked
+from evalplugin.report.charts.pictures import NO_PICTURES, Chart, can_draw, stacked
 
 FORMATS = (".html", ".png", ".svg")
 _LEAST = 2  # bake-offs that make a trend
@@ -52,11 +52,14 @@ def check_picture(path: str | Path) -> None:
 
     Raises:
         DataError: The file has another format, or its folder does not exist.
+        MissingPackageError: The package that draws it is not installed.
     """
     suffix = PurePath(path).suffix
     if suffix.lower() not in FORMATS:
         raise DataError(f"{path}: a picture is written as {', '.join(FORMATS)}, not {suffix!r}")
     check_writable(path)
+    if not can_draw():
+        raise MissingPackageError(f"{path}: {NO_PICTURES}")
 
 
 def write_history(history: History, path: str | Path) -> None:
@@ -64,6 +67,7 @@ def write_history(history: History, path: str | Path) -> None:
 
     Raises:
         DataError: The file has another format, or cannot be written.
+        MissingPackageError: The package that draws it is not installed.
     """
     check_picture(path)
     spec, kind = history_spec(history), PurePath(path).suffix.lower()

@@ -16,7 +16,7 @@ from evalplugin.features.base import Bakeoff, Feature
 from evalplugin.features.ranks.ranks import Ranks, ranks_of
 from evalplugin.metrics.given import known_metric
 from evalplugin.report.charts.palette import model_colours
-from evalplugin.report.charts.pictures import png_of_svg
+from evalplugin.report.charts.pictures import can_draw, png_of_svg
 from evalplugin.report.charts.theme import LIGHT
 from evalplugin.report.sections import Section
 from evalplugin.report.table import Table, TableCell, numbers, words
@@ -35,7 +35,7 @@ class RanksFeature(Feature):
     def items(self, bakeoff: Bakeoff) -> Iterator[Item]:
         """Yield the ranks, as a picture and for programs."""
         if by_split := ranks_of(bakeoff.comparisons):
-            if drawn := [ranks for ranks in by_split if len(ranks.models) > 1]:
+            if can_draw() and (drawn := [ranks for ranks in by_split if len(ranks.models) > 1]):
                 yield Artifact(
                     "ranks.png", rank_png(drawn, model_colours(bakeoff.plan.models, bakeoff.plan.baseline))
                 )

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any, NamedTuple
 
+from evalplugin.base.errors import how_to_install
 from evalplugin.base.libraries import vl_convert
 from evalplugin.base.numbers import number
 from evalplugin.base.places import DataSplit
@@ -17,6 +19,15 @@ _LIGHT = {f"var(--{name})": colour for name, colour in LIGHT.items()}
 _SCALE = 1.5  # pixels of a picture for each of the chart
 _COLOURS = ("colour", "fill")  # fields of rows
 _ONLY_AT_THE_TOP = ("$schema", "config", "padding")
+NO_PICTURES = (
+    f"pictures (PNG, SVG) need the package vl-convert-python, which is not installed: "
+    f"{how_to_install('vl-convert-python', 'pictures')}"
+)
+
+
+def can_draw() -> bool:
+    """Return whether the package that draws pictures is installed; charts on pages and in notebooks need none."""
+    return find_spec("vl_convert") is not None
 
 
 class ModelPicture(NamedTuple):

@@ -18,6 +18,7 @@ from evalplugin.report.charts.theme import TIME_AXIS
 _Channel = TypeVar("_Channel", alt.Color, alt.Fill, alt.Opacity, alt.Shape, alt.StrokeWidth)
 
 _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
+_SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 _HEIGHT = 260
 # Of a label at its point: alignment, and distance in pixels.
 _SIDES: tuple[tuple[Literal["left", "right"], int], ...] = (("left", 7), ("right", -7))
@@ -29,7 +30,7 @@ def chart_specs() -> dict[str, dict[str, Any]]:
 
     Charts with a row for each model or group need a ``$height``.
     """
-    return {
+    charts = {
         "forest": _forest("model"),
         "means": _forest("model", at_zero=False),
         "shares": _shares(),
@@ -52,6 +53,8 @@ def chart_specs() -> dict[str, dict[str, Any]]:
         "tune_history": _tune_history(),
         "tune_importance": _tune_importance(),
     }
+    # Of no minor version, as the specifications need none, and Altair names that of its own release.
+    return {name: chart | {"$schema": _SCHEMA} for name, chart in charts.items()}
 
 
 def _forest(field: str, *, at_zero: bool = True) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from evalplugin.execution.results import DataInfo, ModelResult, Plan, Scored
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.report.charts.distribution import Curve, axis_limits, user_pictures
 from evalplugin.report.charts.palette import model_styles
-from evalplugin.report.charts.pictures import ModelPicture
+from evalplugin.report.charts.pictures import NO_PICTURES, ModelPicture, can_draw
 from evalplugin.report.run_summary import summary_markdown
 from evalplugin.segments import HistoryLengths, Segmentation
 from evalplugin.tracking.names import metric_name
@@ -82,6 +82,8 @@ def summary_artifact(
     """
     _, too_long = model_params(plan, result)
     notes = [f"parameter {key} is too long for MLflow: it stands in config.yaml" for key in too_long]
+    if not can_draw():
+        notes.append(NO_PICTURES)
     if (scores := result.per_user) is not None and len(scores.users) > TABLE_USERS:
         notes.append(
             f"{TABLE} holds {TABLE_USERS:,} of {len(scores.users):,} {scores.units.nouns}: those with the "
@@ -116,11 +118,13 @@ def picture_artifacts(
 ) -> dict[tuple[str, str, str], list[Artifact]]:
     """Return the pictures of each model's run, by dataset, split and model: its users' scores, and ``further`` ones.
 
-    They show the primary metric. A model without a score of a user by it has none.
+    They show the primary metric. A model without a score of a user by it has no entry. The lists are empty where the
+    package that draws is not installed.
     """
     artifacts: dict[tuple[str, str, str], list[Artifact]] = {}
     for place, model, path, draw in (*_score_pictures(plan, results), *further):
-        artifacts.setdefault((*place, model), []).append(Artifact(path, partial(_write_picture, draw)))
+        drawn = [Artifact(path, partial(_write_picture, draw))] if can_draw() else []
+        artifacts.setdefault((*place, model), []).extend(drawn)
     return artifacts
 
 
