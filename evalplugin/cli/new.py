@@ -1,4 +1,4 @@
-"""The command ``new``: a commented template of a component, with its contract test."""
+"""The commands ``new``: a config of a bake-off, or a commented template of a component with its contract test."""
 
 from __future__ import annotations
 
@@ -10,29 +10,39 @@ import click
 
 from evalplugin.base.errors import EXIT_DONE
 from evalplugin.cli import options
+from evalplugin.cli.new_bakeoff import bakeoff
 from evalplugin.cli.shared import echo
 
 
-@options.command()
-@click.argument("kind", type=click.Choice(["model", "metric", "dataset", "split"]))
-@click.argument("name")
-@click.option(
-    "--out", "folder", default=".", metavar="DIRECTORY", help="Where to write both files.",
-    type=click.Path(exists=True, file_okay=False, writable=True, path_type=Path),
-)  # fmt: skip
-@click.option(
-    "--command",
-    "is_command",
-    is_flag=True,
-    help="A model that is a program of its own, in an environment of its own (type: command).",
-)
-@options.debug
-def new(kind: str, name: str, folder: Path, is_command: bool) -> int:
-    """Write a commented template of a model, metric, dataset or split, and a test of its contract."""
+@click.group()
+def new() -> None:
+    """Write a config for your data, or a commented template of a model, metric, dataset or split."""
+
+
+new.add_command(bakeoff)
+
+
+def _add_command(kind: str) -> None:
+    @new.command(kind, cls=options.Command, help=f"Write a commented {kind}, and a test of its contract.")
+    @click.argument("name")
+    @options.new_files
+    @options.debug
+    def write(name: str, folder: Path, is_command: bool = False) -> int:
+        return _write(kind, name, folder, is_command=is_command)
+
+    if kind == "model":
+        text = "A model that is a program of its own, in an environment of its own (type: command)."
+        write.params.append(click.Option(["--command", "is_command"], is_flag=True, help=text))
+
+
+for _kind in ("model", "metric", "dataset", "split"):
+    _add_command(_kind)
+
+
+def _write(kind: str, name: str, folder: Path, *, is_command: bool) -> int:
+    """Write the template of a component and its test; print what comes next."""
     from importlib.resources import files
 
-    if is_command and kind != "model":
-        raise click.BadParameter(f"only a model can be a program, not a {kind}", param_hint="--command")
     if not re.fullmatch("[a-z][a-z0-9]*(-[a-z0-9]+)*", name):
         raise click.BadParameter(
             f"{name!r}: must be lower-case words of letters and digits, joined by -, such as first-hit",

@@ -56,7 +56,7 @@ def test_the_template_of_a_program_passes_its_contract_test() -> None:
 
 def test_only_a_model_can_be_a_program(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["new", "metric", "liked", "--command"]) == 2
-    assert "only a model can be a program, not a metric" in capsys.readouterr().err
+    assert "No such option" in capsys.readouterr().err
     assert not list(Path().iterdir())
 
 

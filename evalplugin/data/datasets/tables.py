@@ -36,7 +36,35 @@ _TIMES = re.compile(
     r"|purchased?|order(ed)?|invoice|transaction|interaction|created?|creation|added|session|logged|unixreview)?"
     r"(timestamps?|times?|datetime|date|at|ts)|when|dateadded|tdat|epoch"
 )
+_USERS = re.compile(
+    r"u|uid|(user|customer|client|visitor|member|reviewer|account|profile|household|session)(id|key|code|no|number)?"
+)
+_ITEMS = re.compile(
+    r"i|iid|(parent)?asin|isbn(10|13)?|sku|stockcode"
+    r"|(item|product|article|movie|film|video|book|song|track|artist|album|game|news|business|recipe|content)"
+    r"(id|key|code|no|number)?"
+)
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")  # of snake_case and camelCase
+
+
+def _value_role(name: str) -> Literal["rating", "timestamp"] | None:
+    """Return what a column has by its name: ratings, times, or None."""
+    words = [word.casefold() for word in _WORD.findall(name)]
+    # The whole name, as the first word may name another time than the interaction's: release_date.
+    if _TIMES.fullmatch("".join(words)):  # first, as a rating_time is not a rating
+        return "timestamp"
+    return "rating" if not _LIKE_RATINGS.isdisjoint(words) or _RATINGS.fullmatch("".join(words)) else None
+
+
+def guessed_roles(names: Sequence[str]) -> dict[str, str]:
+    """Return columns by role as their names tell: the first that fits each, a column of ids before others."""
+    roles: dict[str, str] = {}
+    for name in sorted(names, key=lambda name: not re.search("id$|asin|isbn", name, re.IGNORECASE)):
+        plain = re.sub(r"[\W_]", "", name).casefold()
+        role = "user" if _USERS.fullmatch(plain) else "item" if _ITEMS.fullmatch(plain) else _value_role(name)
+        if role is not None:
+            roles.setdefault(role, name)
+    return {role: roles[role] for role in ("user", "item", "rating", "timestamp") if role in roles}
 
 
 @dataclass(frozen=True)
@@ -251,15 +279,9 @@ class ColumnOptions(DatasetLoader):
         for name in columns:
             if name in self.roles.values():
                 continue
-            words = [word.casefold() for word in _WORD.findall(name)]
-            # The whole name, as the first word may name another time than the interaction's: release_date.
-            if _TIMES.fullmatch("".join(words)):  # first, as a rating_time is not a rating
-                if self.timestamp is None:
-                    yield "timestamp", name
-            elif self.rating is None and (
-                not _LIKE_RATINGS.isdisjoint(words) or _RATINGS.fullmatch("".join(words))
-            ):
-                yield "rating", name
+            role = _value_role(name)
+            if role is not None and getattr(self, role) is None:
+                yield role, name
 
 
 @dataclass(frozen=True)
