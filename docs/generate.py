@@ -57,7 +57,8 @@ def stale_pages() -> dict[Path, str]:
     texts = {page: page.read_text() for page in sorted(DOCS.rglob("*.md")) if "_build" not in page.parts}
     updated = {page: _updated(page, text) for page, text in texts.items()}
     texts[SPECS] = SPECS.read_text()
-    updated[SPECS] = json.dumps(chart_specs(), indent=1) + "\n"
+    charts = (f"{json.dumps(name)}: {json.dumps(chart)}" for name, chart in chart_specs().items())
+    updated[SPECS] = "{\n" + ",\n".join(charts) + "\n}\n"
     return {page: new for page, new in updated.items() if new != texts[page]}
 
 

@@ -19,13 +19,13 @@ def new() -> None:
     """Write a config for your data, or a commented template of a model, metric, dataset or split."""
 
 
-new.add_command(bakeoff)
-
-
 def _add_command(kind: str) -> None:
     @new.command(kind, cls=options.Command, help=f"Write a commented {kind}, and a test of its contract.")
     @click.argument("name")
-    @options.new_files
+    @click.option(
+        "--out", "folder", default=".", metavar="DIRECTORY", help="Where to write both files.",
+        type=click.Path(exists=True, file_okay=False, writable=True, path_type=Path),
+    )  # fmt: skip
     @options.debug
     def write(name: str, folder: Path, is_command: bool = False) -> int:
         return _write(kind, name, folder, is_command=is_command)
@@ -35,12 +35,13 @@ def _add_command(kind: str) -> None:
         write.params.append(click.Option(["--command", "is_command"], is_flag=True, help=text))
 
 
+new.add_command(bakeoff)
 for _kind in ("model", "metric", "dataset", "split"):
     _add_command(_kind)
 
 
 def _write(kind: str, name: str, folder: Path, *, is_command: bool) -> int:
-    """Write the template of a component and its test; print what comes next."""
+    """Write the template of a component and its test."""
     from importlib.resources import files
 
     if not re.fullmatch("[a-z][a-z0-9]*(-[a-z0-9]+)*", name):

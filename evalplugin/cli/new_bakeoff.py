@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _MODELS = "random, popularity, neighbours.item, sklearn.TruncatedSVD"  # they take any data
-_NEEDED = ("user", "item")
-_NONE = "-"  # the answer for a role without a column
 
 
 @options.command("bakeoff")
@@ -37,11 +36,8 @@ _NONE = "-"  # the answer for a role without a column
 @click.option("--rating", metavar="COLUMN", help="Ratings.")
 @click.option("--timestamp", metavar="COLUMN", help="Times.")
 @click.option("--models", metavar="NAMES", help="By commas, see `evalplugin list models`.")
-@options.new_files
 @options.debug
-def bakeoff(
-    name: str | None, data: str | None, models: str | None, folder: Path, **columns: str | None
-) -> int:
+def bakeoff(name: str | None, data: str | None, models: str | None, **columns: str | None) -> int:
     """Write a config of a bake-off on your data, and check it.
 
     In a terminal, it asks for what no option says. NAME is that of the config and of its experiment; else that of the
@@ -58,10 +54,12 @@ def bakeoff(
     roles = _asked_roles(source) if asks and not given else _roles(source, given)
     chosen = _answer("Models, by commas", models or (None if asks else _MODELS), _models, _MODELS)
     stem = re.sub(r"[^\w-]+", "-", name or Path(source.keys["path"]).name.partition(".")[0]).strip("-")
-    file = folder / f"{stem or 'bakeoff'}.yaml"
+    file = Path(f"{stem or 'bakeoff'}.yaml")
     if file.exists():
-        raise click.BadParameter(f"{file} exists: give another NAME, or another folder by --out")
-    file.write_text(config_text(file, source, roles, chosen, observer()), "utf-8")
+        raise click.BadParameter(f"{file} exists: give another NAME")
+    with observer().progress(f"read {source.keys['path']}"):
+        text = config_text(file, replace(source, roles=roles), chosen)
+    file.write_text(text, "utf-8")
     load_all([file])
     echo(f"{file}\n\nNext: look at it, then\n\n  python -m evalplugin run {file}")
     return EXIT_DONE
@@ -86,15 +84,13 @@ def _roles(source: Source, given: dict[str, str]) -> dict[str, str]:
     """Return the columns by role: those given, and guesses for the others.
 
     Raises:
-        DataError: No column of users or of items, one that is not there, or one with two roles.
+        DataError: No column of users or of items is given or guessed.
     """
     roles = {role: name for role, name in source.roles.items() if name not in given.values()} | given
-    source.check(roles)
-    if lacking := [role for role in _NEEDED if role not in roles]:
-        say = " ".join(f"--{role} COLUMN" for role in lacking)
+    for role in {"user", "item"} - roles.keys():
+        shown = ", ".join(source.names)
         raise DataError(
-            f"{source.keys['path']}: no column looks like that of the {'s and the '.join(lacking)}s: say {say}; "
-            f"columns: {', '.join(source.names)}"
+            f"{source.keys['path']}: no column looks like that of the {role}s: say --{role} COLUMN; columns: {shown}"
         )
     return roles
 
@@ -104,19 +100,15 @@ def _asked_roles(source: Source) -> dict[str, str]:
     print_diagnostic(f"Columns: {', '.join(source.names)}")
     for role, name in source.roles.items():
         print_diagnostic(f"  {role:<10} {name}")
-    if source.roles.keys() >= {*_NEEDED} and click.confirm("Are these right?", default=True, err=True):
+    if source.roles.keys() >= {"user", "item"} and click.confirm("Are these right?", default=True, err=True):
         return source.roles
-    roles: dict[str, str] = {}
-    for role in ("user", "item", "rating", "timestamp"):
-        default = source.roles.get(role, None if role in _NEEDED else _NONE)
-        roles = _answer(f"Column of {role}s", None, partial(_with_role, source, roles, role), default)
-    return roles
-
-
-def _with_role(source: Source, roles: dict[str, str], role: str, name: str) -> dict[str, str]:
-    answered = roles if name == _NONE and role not in _NEEDED else {**roles, role: name}
-    source.check(answered)
-    return answered
+    answers = {
+        role: _answer(
+            f"Column of {role}s", None, partial(source.column, role), source.roles.get(role, default)
+        )
+        for role, default in {"user": None, "item": None, "rating": "-", "timestamp": "-"}.items()
+    }
+    return {role: name for role, name in answers.items() if name}
 
 
 def _models(text: str) -> list[str]:

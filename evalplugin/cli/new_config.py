@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from string import Template
@@ -21,16 +20,12 @@ from evalplugin.data.datasets.tables import guessed_roles
 from evalplugin.data.files import find_files
 from evalplugin.data.formats import CsvFormat, JsonLines, ParquetFormat, format_by_name
 from evalplugin.data.reading import readable
-from evalplugin.data.tables import check_roles, columns_problem
-from evalplugin.execution.observer import Observer
-from evalplugin.files.uris import is_remote
+from evalplugin.data.tables import column_problem
 
-ROLES = ("user", "item", "rating", "timestamp")  # in the order of MovieLens' own files, which have no header
-_HEADERLESS = (".data", ".dat")
+_COLUMNS = ["user", "item", "rating", "timestamp"]  # of MovieLens' own files, which have no header
 _SEPARATORS = (",", "::", "\t", ";", "|")
-_SCALES = {5.0: 4.0, 10.0: 8.0, 100.0: 80.0}  # highest rating -> the rating from which on an item is liked
+_SCALES = {5.0: 4, 10.0: 8, 100.0: 80}  # highest rating -> the rating from which on an item is liked
 _LONG = 20  # interactions of the median user that leave enough train data behind five of them
-_NO_RATINGS = "# relevance: there are no ratings, so every item of the truth is relevant"
 
 
 @dataclass(frozen=True)
@@ -39,17 +34,19 @@ class Source:
 
     keys: dict[str, Any]  # type, path and, as needed, separator and columns
     names: list[str]
-    roles: dict[str, str] = field(default_factory=dict)
+    roles: dict[str, str]
 
-    def check(self, roles: Mapping[str, str]) -> None:
-        """Check that each role has a column of its own.
+    def column(self, role: str, name: str) -> str | None:
+        """Return the name of a column; None for ``-``, where a role needs none.
 
         Raises:
-            DataError: A column is not there, or has two roles.
+            DataError: There is no such column.
         """
-        if problem := columns_problem(roles, self.names):
-            raise DataError(f"{self.keys['path']}: {problem}")
-        check_roles(self.keys["path"], roles)
+        if name == "-" and role not in ("user", "item"):
+            return None
+        if problem := column_problem(name, self.names, role):
+            raise DataError(problem)
+        return name
 
 
 def source_of(path: str) -> Source:
@@ -72,49 +69,34 @@ def source_of(path: str) -> Source:
     if isinstance(form, CsvFormat):
         keys |= {"separator": form.separator} if form.separator != "," else {}
         if any(re.fullmatch(r"-?\d+(\.\d+)?", name) for name in names):
-            if not path.endswith(_HEADERLESS) or len(names) > len(ROLES):
+            if not path.endswith((".data", ".dat")) or len(names) > len(_COLUMNS):
                 shown = form.separator.join(names)
                 raise DataError(
                     f"{path}: line 1 is {shown!r}, and not the names of the columns: add such a line"
                 )
-            keys["columns"] = names = list(ROLES[: len(names)])
+            keys["columns"] = names = _COLUMNS[: len(names)]
     return Source(keys, names, guessed_roles(names))
 
 
-def config_text(
-    file: Path, source: Source, roles: Mapping[str, str], models: Sequence[str], observer: Observer
-) -> str:
-    """Return the text of a config, with a split and a relevance that suit the data, which is read.
-
-    Args:
-        file: Where the config will be.
-        source: The data.
-        roles: Its columns by role.
-        models: Names of models.
-        observer: Told of the reading.
+def config_text(file: Path, source: Source, models: Sequence[str]) -> str:
+    """Return the text of a config for a file, with a split and a relevance that suit the data, which is read.
 
     Raises:
-        DataError: The data cannot be read as these roles say.
+        DataError: The data cannot be read as the roles of its columns say.
     """
-    keys, path = {**source.keys, **roles}, str(source.keys["path"])
-    with observer.progress(f"read {path}"):
-        options = {key: value for key, value in keys.items() if key != "type"}
-        data = DATASETS.create(keys["type"], {**options, "duplicates": "keep"}).load(LoadContext())
-    pairs = len(np.unique(data.user.astype(np.int64) * data.n_items + data.item))
+    keys = {**source.keys, **source.roles}
+    options = {key: value for key, value in keys.items() if key != "type"}
+    data = DATASETS.create(keys["type"], {**options, "duplicates": "keep"}).load(LoadContext())
     print_diagnostic(f"{len(data):,} interactions of {data.n_users:,} users with {data.n_items:,} items")
-    if pairs < len(data):
+    if repeated := len(data) - len(np.unique(data.user.astype(np.int64) * data.n_items + data.item)):
         keys["duplicates"] = "last"
-        print_diagnostic(
-            f"{len(data) - pairs:,} repeat a user and an item: the last one counts (duplicates: last)"
-        )
-    if not (is_remote(path) or Path(path).is_absolute()):
-        keys["path"] = os.path.relpath(path, file.parent)
+        print_diagnostic(f"{repeated:,} repeat a user and an item: the last one counts (duplicates: last)")
     words = {
         "file": file.name,
         "experiment": _flow({"experiment": file.stem})[1:-1],
         "dataset": _flow({"name": file.stem, **keys}),
         "split": _split(data),
-        "relevance": _relevance(data) if "rating" in roles else _NO_RATINGS,
+        "relevance": _relevance(data, has_ratings="rating" in source.roles),
         "models": "\n".join(f"  - {model}" for model in models),
         "baseline": "popularity" if "popularity" in models else models[0],
     }
@@ -130,19 +112,19 @@ def _flow(value: Mapping[str, Any]) -> str:
 
 
 def _split(data: Interactions) -> str:
-    """Return the split as YAML: by time if there are times."""
     if data.timestamp is None:
         return "split: holdout   # the truth: a fifth of each user's interactions, at random, as there are no times"
     n = 5 if np.median(np.bincount(data.user)) >= _LONG else 1
     return f"split: {{type: last_n, n: {n}}}   # the truth: each user's latest {'five' if n == 5 else 'interaction'}"
 
 
-def _relevance(data: Interactions) -> str:
-    """Return the rating from which on an item is relevant, as YAML; a comment where the scale tells none."""
+def _relevance(data: Interactions, *, has_ratings: bool) -> str:
+    if not has_ratings:
+        return "# relevance: there are no ratings, so every item of the truth is relevant"
     threshold = _SCALES.get(data.rating_scale[1])
     if threshold is None:
         return "# relevance: {threshold: ...}   # the rating that makes an item relevant; without it, all above 0"
     share = np.mean(data.rating >= threshold)
     return (
-        f"relevance: {{threshold: {threshold:g}}}   # ratings that make an item relevant: {share:.0%} of them"
+        f"relevance: {{threshold: {threshold}}}   # ratings that make an item relevant: {share:.0%} of them"
     )

@@ -136,14 +136,6 @@ outcome_file = click.option(
     callback=_can_be_written,
     help="Append the outcome of each config to this file, as a line of JSON.",
 )
-new_files = click.option(
-    "--out",
-    "folder",
-    default=".",
-    metavar="DIRECTORY",
-    help="Where to write.",
-    type=click.Path(exists=True, file_okay=False, writable=True, path_type=Path),
-)
 experiment = click.option("--experiment", help="MLflow experiment; wins over the config's.")
 tracking_uri = click.option("--tracking-uri", help="MLflow tracking URI; wins over the config's.")
 workers = click.option(

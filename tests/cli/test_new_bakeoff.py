@@ -133,11 +133,10 @@ def test_in_a_terminal_it_asks_three_questions_and_each_anew_after_a_wrong_answe
 
 def test_a_wrong_guess_is_changed_by_answers(terminal, capsys) -> None:
     ratings({"user": "buyer", "item": "thing", "rating": "score"}).to_csv("r.csv", index=False)
-    terminal("buyr", "buyer", "buyer", "thing", "-", "timestamp", "popularity")
+    terminal("buyr", "buyer", "thing", "-", "timestamp", "popularity")
     assert main(["new", "bakeoff", "--data", "r.csv"]) == 0
     asked = capsys.readouterr().err
     assert "no user column 'buyr'; did you mean 'buyer'?" in asked
-    assert "column 'buyer' cannot be both user and item" in asked
     (dataset,) = written("r.yaml")["datasets"]
     assert dataset.items() >= {"user": "buyer", "item": "thing", "timestamp": "timestamp"}.items()
     assert "rating" not in dataset
@@ -158,6 +157,7 @@ def test_the_end_of_the_input_interrupts(terminal) -> None:
         ("a,item\n1,2\n", [], "no column looks like that of the users: say --user COLUMN; columns: a, item"),
         ("user,item\n1,2\n", ["--rating", "itm"], "no rating column 'itm'; did you mean 'item'?"),
         ("user,item\n1,2\n", ["--user", "item"], "no column looks like that of the items"),
+        ("user,item\n1,2\n", ["--user", "item", "--item", "item"], "cannot be both user and item"),
         (
             "user,item\n1,2\n",
             ["--models", "popularty"],
@@ -186,12 +186,3 @@ def test_a_config_that_exists_stays(capsys) -> None:
     assert main(["new", "bakeoff", "--data", "r.csv"]) == 2
     assert "r.yaml exists: give another NAME" in capsys.readouterr().err
     assert Path("r.yaml").read_text() == "mine"
-
-
-def test_a_path_is_relative_to_the_config_unless_it_is_absolute() -> None:
-    Path("configs").mkdir()
-    ratings({}).to_csv("r.csv", index=False)
-    for number, path in enumerate(["r.csv", str(Path("r.csv").absolute())]):
-        assert main(["new", "bakeoff", f"c{number}", "--data", path, "--out", "configs"]) == 0
-    paths = [written(f"configs/c{number}.yaml")["datasets"][0]["path"] for number in range(2)]
-    assert paths == ["../r.csv", str(Path("r.csv").absolute())]
