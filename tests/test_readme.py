@@ -80,7 +80,7 @@ def test_it_fits_on_a_few_screens() -> None:
 def test_the_first_command_ends_with_the_output_that_is_shown() -> None:
     first = block("sh", "evalplugin run")
     command = first.strip().rsplit("&& ", 1)[1]
-    assert first.startswith("python3 -m venv .venv && .venv/bin/pip install -q . && ")
+    assert first.startswith("python3 -m venv .venv && .venv/bin/pip install . && ")
     assert command == ".venv/bin/python -m evalplugin run configs/knn.yaml"
     command, environment = (
         [sys.executable, *shlex.split(command)[1:]],
