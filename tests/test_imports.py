@@ -165,7 +165,7 @@ def test_every_dependency_stands_in_the_table_and_clusters_are_extras() -> None:
     table = (ROOT / "evalplugin" / "README.md").read_text("utf-8").partition("## Dependencies")[2].lower()
     names = base | {
         re.match(r"[\w-]+", line)[0]
-        for key in ("apprise", "ray", "dask", "spark", "s3", "delta")
+        for key in ("apprise", "pictures", "ray", "dask", "spark", "s3", "delta")
         for line in extras[key]
     }
     assert [name for name in sorted(names) if name not in table] == []

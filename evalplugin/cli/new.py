@@ -20,7 +20,7 @@ def new() -> None:
 
 
 def _add_command(kind: str) -> None:
-    @new.command(kind, cls=options.Command, help=f"Write a commented {kind}, and a test of its contract.")
+    @new.command(kind, cls=options.Command, help=f"Write a commented {kind} and its test.")
     @click.argument("name")
     @click.option(
         "--out", "folder", default=".", metavar="DIRECTORY", help="Where to write both files.",
