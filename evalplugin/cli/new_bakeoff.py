@@ -40,7 +40,7 @@ _MODELS = "random, popularity, neighbours.item, sklearn.TruncatedSVD"  # they ta
 def bakeoff(name: str | None, data: str | None, models: str | None, **columns: str | None) -> int:
     """Write a config of a bake-off on your data, and check it.
 
-    In a terminal, it asks for what no option says. NAME: of the config and its experiment; else that of the data's file.
+    In a terminal, it asks for what no option says. NAME is the config's and its experiment's; else the data file's.
     """
     from evalplugin.cli.new_config import config_text, source_of
     from evalplugin.cli.show import observer
