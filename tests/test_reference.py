@@ -505,29 +505,34 @@ def test_the_glossary_has_twenty_words_which_the_code_has_too() -> None:
         assert re.search(rf"^(class|def) {name}\b", (ROOT / path).read_text(), re.MULTILINE), name
 
 
+SESSIONS = set(re.findall(r"^def (\w+)\(session", (ROOT / "noxfile.py").read_text(), re.MULTILINE))
 WORKFLOWS = sorted([*(ROOT / ".github").rglob("*.yml"), ROOT / ".pre-commit-config.yaml"])
 
 
 @pytest.mark.parametrize("file", WORKFLOWS, ids=lambda file: file.name)
 def test_what_the_repository_configures_is_valid(file: Path) -> None:
-    """As far as it can be checked without GitHub: YAML, a job with steps, scripts and sessions that exist."""
+    """As far as it can be checked without GitHub: the schema, a job with steps, scripts and sessions that exist."""
     content = yaml.safe_load(file.read_text())
     jobs = content.get("jobs", {})
     assert ("workflows" in file.parts) == bool(jobs)
+    if jobs:
+        command = ["-m", "check_jsonschema", "-q", "--builtin-schema", "vendor.github-workflows", str(file)]
+        subprocess.run([sys.executable, *command], check=True)
     for job in jobs.values():
         assert job["runs-on"]
         for step in job["steps"]:
             assert ("run" in step) != ("uses" in step), step
             script = step.get("run", "").split(" ")[0]
             assert not script.startswith(".") or (ROOT / script).exists(), script
+            for name in re.findall(r"\bnox -s (\w+)", step.get("run", "")):
+                assert name in SESSIONS, name
 
 
 def test_the_commands_for_contributors_exist() -> None:
     text = (ROOT / "CONTRIBUTING.md").read_text()
-    sessions = set(re.findall(r"^def (\w+)\(session", (ROOT / "noxfile.py").read_text(), re.MULTILINE))
     (row,) = re.findall(r"^\| one of them \|(.*)$", text, re.MULTILINE)
     named = set(re.findall(r"`(?:\.venv/bin/nox -s )?(\w+)`", row)) | set(re.findall(r"nox -s (\w+)", text))
-    assert named == sessions
+    assert named == SESSIONS
     for path in re.findall(r"`((?:tests|docs|cli|config|data|metrics|models|segments|\.ci)/[\w./]*)`", text):
         assert (ROOT / path).exists() or (ROOT / "evalplugin" / path).exists(), path
 
