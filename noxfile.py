@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+import tempfile
 from pathlib import Path
 
 import nox
@@ -69,6 +70,45 @@ def slow(session: nox.Session) -> None:
 def clusters(session: nox.Session) -> None:
     """Run the tests on Ray, Dask and Spark, one after the other: two Ray clusters of a machine disturb each other."""
     session.run("python", "-m", "pytest", "-q", "-m", "cluster", *session.posargs)
+
+
+@nox.session(venv_backend="venv", reuse_venv=True)
+def oldest(session: nox.Session) -> None:
+    """Run the tests with the oldest version of each dependency that pyproject.toml allows."""
+    session.install("uv")
+    session.run("uv", "pip", "install", "-q", "--python", str(Path(session.bin, "python")),
+                "--resolution", "lowest-direct", "-e", ".[test]")  # fmt: skip
+    session.run("python", "-m", "pytest", "-q", "-n", "2", *session.posargs)
+
+
+@nox.session(venv_backend="venv", reuse_venv=True)
+def newest(session: nox.Session) -> None:
+    """Run the tests that talk to MLflow, slow ones too, with its newest version or pre-release."""
+    session.install("-e", ".[test]")
+    session.install("--pre", "--upgrade", "mlflow")
+    session.run(
+        "python", "-m", "pytest", "-q", "-n", "2", "-m", "slow or not slow", "tests/tracking", "tests/features/gate",
+        "tests/test_mlflow_evaluator.py", "tests/test_reference.py", *session.posargs,
+    )  # fmt: skip
+
+
+@nox.session(venv_backend="venv", reuse_venv=True)
+def package(session: nox.Session) -> None:
+    """Build the source archive, the wheel from it, and run a bake-off from the wheel."""
+    session.install("build", "twine")
+    config = Path("configs", "blobs.yaml").resolve()
+    with tempfile.TemporaryDirectory() as folder:
+        session.run("python", "-m", "build", "--outdir", f"{folder}/dist")
+        built = [str(file) for file in Path(folder, "dist").iterdir()]
+        session.run("twine", "check", "--strict", *built)
+        (wheel,) = (file for file in built if file.endswith(".whl"))
+        # The dependencies are those of the environment that nox is installed in.
+        session.run("pip", "install", "-q", "--no-deps", "--target", f"{folder}/installed", wheel)
+        session.chdir(folder)
+        session.run(
+            sys.executable, "-m", "evalplugin", "run", str(config),
+            env={"PYTHONPATH": f"{folder}/installed"}, external=True,
+        )  # fmt: skip
 
 
 @nox.session(venv_backend="venv", reuse_venv=True)
