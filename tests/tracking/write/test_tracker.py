@@ -8,6 +8,7 @@ import socket
 import subprocess
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -27,6 +28,14 @@ from evalplugin.tracking.read.logged import LoggedRun
 from evalplugin.tracking.write.board import SHARED_VIEW_TAG, Links
 from evalplugin.tracking.write.items import Artifact, Datum
 from evalplugin.tracking.write.tracker import MlflowTracker
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _boards_in_any_version() -> Iterator[None]:
+    """Boards are written to the store of any MLflow here; only its pages depend on the version."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("evalplugin.tracking.write.board._VIEWS_SINCE", (3, 0))
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -374,6 +383,16 @@ def test_only_the_newest_boards_are_kept(make: SimpleNamespace, uri: str) -> Non
     assert len(boards) == 21
     newest = {f"evalplugin-202501{i:02d}-120000-3f2a" for i in range(3, 22)}
     assert boards == {"mine", "evalplugin-20260101-120000-3f2a", *newest}
+
+
+def test_an_older_mlflow_gets_all_but_the_board(make, uri, monkeypatch):
+    monkeypatch.setattr("evalplugin.tracking.write.board._VIEWS_SINCE", (99, 0))
+    found = log_all(make.whole(), uri)
+    (warning,) = found.links.warnings
+    assert warning.startswith("no board was saved: it takes MLflow 99.0 or newer, and this is ")
+    assert found.client.get_run(found.links.summary_run_id).info.status == "FINISHED"
+    assert "searchFilter=" in found.links.board_url
+    assert "viewStateShareKey" not in found.links.board_url
 
 
 def test_a_board_that_is_not_wanted_is_not_saved(make: SimpleNamespace, uri: str) -> None:
