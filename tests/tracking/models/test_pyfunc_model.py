@@ -156,7 +156,7 @@ def test_pairs_of_one_user_are_split_where_they_are_many(monkeypatch: pytest.Mon
 
 
 def test_items_that_a_model_never_recommends_are_not_listed() -> None:
-    lists, notes = lists_of(saved("data['item'].where(data['item'] < 3, -np.inf)", PAIRS))
+    lists, notes = lists_of(saved("data['item'].astype(float).where(data['item'] < 3, -np.inf)", PAIRS))
     assert lists == [[2], [1], [2, 1]]
     assert notes[0] == "3 of 3 lists with fewer than 3 items, such as that of 1"
 
