@@ -104,11 +104,9 @@ def package(session: nox.Session) -> None:
         (wheel,) = (file for file in built if file.endswith(".whl"))
         # The dependencies are those of the environment that nox is installed in.
         session.run("pip", "install", "-q", "--no-deps", "--target", f"{folder}/installed", wheel)
-        session.chdir(folder)
-        session.run(
-            sys.executable, "-m", "evalplugin", "run", str(config),
-            env={"PYTHONPATH": f"{folder}/installed"}, external=True,
-        )  # fmt: skip
+        command = [sys.executable, "-m", "evalplugin", "run", str(config)]
+        with session.chdir(folder):
+            session.run(*command, env={"PYTHONPATH": f"{folder}/installed"}, external=True)
 
 
 @nox.session(venv_backend="venv", reuse_venv=True)
