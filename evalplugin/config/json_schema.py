@@ -73,7 +73,9 @@ def _variants(
     """Yield the schema of each component: its type, the keys beside it, and its parameters, inline or under params."""
     for entry in registry:
         own = schema_of(entry.cls)
-        definitions.update(own.pop("$defs", {}))
+        nested = own.pop("$defs", {}).items()
+        # Before 2.14, pydantic says nowhere that nested options are closed too.
+        definitions.update((name, {"additionalProperties": False} | options) for name, options in nested)
         parameters, required = own.get("properties", {}), own.get("required", [])
         if registry is MODELS:
             params = {"type": "object", "properties": parameters, "additionalProperties": False}
