@@ -2,7 +2,8 @@
 Vega, Vega-Lite and Vega-Embed, minified, with the libraries that they use; made by `python docs/generate.py --vega`.
 
 Vega (vega-*), Vega-Lite, Vega-Embed:
-Copyright (c) 2013, Trifacta Inc.; (c) 2015-2025, University of Washington Interactive Data Lab. All rights reserved.
+Copyright (c) 2013, Trifacta Inc.; (c) 2015-2023, University of Washington Interactive Data Lab; (c) 2017, Vega.
+All rights reserved.
 
 Redistribution and use in source and binary forms, with or without modification, are permitted provided that the
 following conditions are met:
@@ -24,8 +25,8 @@ SERVICES; LOSS OF USE, DATA, OR PROFITS; OR BUSINESS INTERRUPTION) HOWEVER CAUSE
 WHETHER IN CONTRACT, STRICT LIABILITY, OR TORT (INCLUDING NEGLIGENCE OR OTHERWISE) ARISING IN ANY WAY OUT OF THE USE OF
 THIS SOFTWARE, EVEN IF ADVISED OF THE POSSIBILITY OF SUCH DAMAGE.
 
-D3 (d3-*), internmap, topojson-client: Copyright 2010-2025 Mike Bostock
-delaunator: Copyright (c) 2017-2026, Mapbox
+D3 (d3-*), internmap, topojson-client: Copyright 2010-2026 Mike Bostock; d3-geo-projection also 2015 Ricky Reusser
+delaunator: Copyright (c) 2026, Mapbox
 semver: Copyright (c) Isaac Z. Schlueter and Contributors
 
 Permission to use, copy, modify, and/or distribute this software for any purpose with or without fee is hereby
@@ -37,8 +38,8 @@ INDIRECT, OR CONSEQUENTIAL DAMAGES OR ANY DAMAGES WHATSOEVER RESULTING FROM LOSS
 ACTION OF CONTRACT, NEGLIGENCE OR OTHER TORTIOUS ACTION, ARISING OUT OF OR IN CONNECTION WITH THE USE OR PERFORMANCE OF
 THIS SOFTWARE.
 
-fast-json-patch: Copyright (c) 2013 Joachim Wester
-json-stringify-pretty-compact: Copyright (c) 2014, 2016, 2017, 2019, 2021 Simon Lydell
+fast-json-patch: Copyright (c) 2013, 2014, 2020 Joachim Wester
+json-stringify-pretty-compact: Copyright (c) 2014, 2016, 2017, 2019, 2021, 2022 Simon Lydell
 
 Permission is hereby granted, free of charge, to any person obtaining a copy of this software and associated
 documentation files (the "Software"), to deal in the Software without restriction, including without limitation the
