@@ -150,7 +150,7 @@ def test_a_warning_about_the_data_is_in_the_terminal_the_summary_the_page_and_th
     assert warning.startswith("EV114 tiny: relevance.threshold is not set")
     # Once, before anything is fitted; the end names its code.
     assert err.count(f"warning: {warning}\n") == 1
-    assert err.endswith("warnings printed above: EV114\n")
+    assert "\nwarnings printed above: EV114\n" in err
     assert err.index(warning) < err.index("random: fit")
     summary = artifact(found["random"], "summary.md").read_text()
     assert "## Warnings\n\n- EV114 tiny: relevance.threshold is not set" in summary
