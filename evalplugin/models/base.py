@@ -108,8 +108,8 @@ class Recommender(Component):
     def recommend_for(self, users: Codes, history: Interactions) -> npt.NDArray[np.floating[Any]]:
         """Return scores as ``scores`` does, for users who are not in the train data.
 
-        ``history`` has the interactions that are known of such users, on the vocabularies of the train data. A user's
-        scores depend on the user's own history alone.
+        ``history`` has the interactions that are known of such users, on the items of the train data; codes of users
+        may lie behind those of the train data. A user's scores depend on the user's own history alone.
         """
         raise NotImplementedError
 

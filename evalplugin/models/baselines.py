@@ -77,7 +77,9 @@ class Random(Recommender):
     def scores(self, users: Codes) -> Floats:
         """Return random numbers: float64 (len(users), n_items)."""
         if self._legacy is not None:
-            return self._legacy[users]
+            return self._legacy[
+                users % len(self._legacy)
+            ]  # new users may have codes behind those of the train data
         return self._streams.uniform(users, self._n_items)
 
     def recommend_for(self, users: Codes, history: Interactions) -> Floats:

@@ -163,7 +163,7 @@ class _Neighbours(ProductModel):
         """Return the divisor that makes the product of two rows their similarity, given their sums of squares."""
         from evalplugin.models.kernels.products import Divisor
 
-        n = len(rows)
+        n = max(len(rows), len(others))
         if self.similarity in ("cosine", "asymmetric"):
             if not self.normalize:
                 return Divisor.of(n)

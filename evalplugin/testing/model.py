@@ -219,6 +219,11 @@ def check_answers_users_by_their_history(make: Make) -> None:
         alone = _lists(model, train, 10, history=own, users=[user])
         law = f"recommend_for: the list of user code {user} depends on other users of the call, or their histories"
         require(np.array_equal(alone.item[0], together.item[place]), law)
+        behind = _moved_behind(own)
+        wider = dataclasses.replace(train, users=behind.users)
+        moved = _lists(model, wider, 10, history=behind, users=[user + board.n_users])
+        law = f"recommend_for: user code {user} gets another list under a code behind those of the train data"
+        require(not model.personalised or np.array_equal(alone.item[0], moved.item[0]), law)
         right, reason = _right_answer(model, own, user)
         listed = together.item[place, : len(right)]
         require(
@@ -278,6 +283,14 @@ RECOMMENDER_CHECKS: tuple[Callable[[Make], None], ...] = (
 
 def _rng() -> np.random.Generator:
     return generator(1, "contract")
+
+
+def _moved_behind(history: Interactions) -> Interactions:
+    """Return a history whose users have codes behind the vocabulary, as those of users who come after the fit."""
+    n, users = history.n_users, history.users
+    return dataclasses.replace(
+        history, user=history.user + np.int32(n), users=np.concatenate([users, users + users.max() + 1])
+    )
 
 
 def _board(model: Recommender) -> Interactions:

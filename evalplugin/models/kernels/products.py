@@ -32,7 +32,7 @@ class Divisor(NamedTuple):
     """Divisor of the product p of row r and column c: own p + row_r + column_c + row_factor_r column_factor_c."""
 
     own: float
-    row: nb.Floats  # (n,) each
+    row: nb.Floats  # (rows,) or (columns,) each, or longer
     column: nb.Floats
     row_factor: nb.Floats
     column_factor: nb.Floats
@@ -47,10 +47,11 @@ class Divisor(NamedTuple):
         row_factor: Floats | float = 1.0,
         column_factor: Floats | float = 1.0,
     ) -> Divisor:
-        """Return the divisor of numbers or arrays, of a square product of ``n`` rows; 1 if none is given."""
+        """Return the divisor of arrays, or of numbers for ``n`` rows and columns at most; 1 if none is given."""
 
         def filled(value: Floats | float) -> Floats:
-            return np.ascontiguousarray(np.broadcast_to(np.asarray(value, dtype=np.float64), n))
+            given = np.asarray(value, dtype=np.float64)
+            return np.ascontiguousarray(given if given.ndim else np.full(n, given))
 
         return cls(
             float(own),
@@ -100,14 +101,14 @@ class _Lists(NamedTuple):
 def top_products(
     left: sparse.csr_array, right: sparse.csr_array, k: int, divisor: Divisor | None = None
 ) -> sparse.csr_array:
-    """Return the k largest entries of each row of the square ``left @ right``, divided; of equal ones the first.
+    """Return the k largest entries of each row of ``left @ right``, divided; of equal ones the first.
 
     Entries of the diagonal and zeros are left out. The whole product is never in memory. A sum runs over the columns of
     ``left`` in their order, so that no bit depends on the number of threads.
     """
     n_rows, n_columns = left.shape[0], right.shape[1]
     k = max(1, min(k, n_columns))
-    divisor = Divisor.of(n_rows) if divisor is None else divisor
+    divisor = Divisor.of(max(n_rows, n_columns)) if divisor is None else divisor
     factors = _Factors(nb.entries_of(left), nb.entries_of(right))
     if (factors.right.value == factors.right.value[:1]).all():
         # Fewer bytes to read; the loop takes the first value for each entry.
