@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from evalplugin.api import history as history
     from evalplugin.api import run as run
     from evalplugin.api import score as score
+    from evalplugin.by_hand import evaluate as evaluate
+    from evalplugin.by_hand import model_named as model_named
     from evalplugin.data import Interactions as Interactions
     from evalplugin.data import data_filter as data_filter
     from evalplugin.data import dataset as dataset
@@ -34,10 +36,12 @@ __all__ = [
     "compare_scores",
     "data_filter",
     "dataset",
+    "evaluate",
     "history",
     "impressions",
     "metric",
     "model",
+    "model_named",
     "run",
     "score",
     "segment",
@@ -51,6 +55,7 @@ __getattr__ = imported_names(
     __name__,
     {
         "evalplugin.api": ("compare", "compare_scores", "history", "run", "score"),
+        "evalplugin.by_hand": ("evaluate", "model_named"),
         "evalplugin.data": ("Interactions", "data_filter", "dataset", "impressions", "split"),
         "evalplugin.metrics": ("metric",),
         "evalplugin.models": ("FactorModel", "TopN", "model", "surprise_top_n"),
