@@ -28,7 +28,7 @@ CLUSTERS = {"howto/cluster.md", "howto/spark.md"}
 LONG = {
     f"howto/{name}.md"
     for name in (
-        "ci", "command", "compare", "compare_scores", "data", "deployed", "extend",
+        "by_hand", "ci", "command", "compare", "compare_scores", "data", "deployed", "extend",
         "gate", "files", "given_lists", "gpu", "libraries", "lists", "logged", "metrics", "model", "mlflow_evaluate",
         "new_users", "schedules", "seeds", "segments", "sessions", "several_datasets", "tuning",
         "upgrading",
