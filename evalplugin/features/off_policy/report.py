@@ -29,7 +29,9 @@ _LINES = (
     f"Unsupported: share of what the model shows that the log never shows; {percents(MOST_UNSUPPORTED)} or less is "
     f"allowed.",
 )
-_CLIPPED = "w ≤ 1 and so on: the value with weights of at most that. Where it keeps changing, it rests on few decisions."
+_CLIPPED = (
+    "w ≤ 1 and so on: the value with weights of at most that. Where it keeps changing, few decisions decide."
+)
 _SWEEP = (
     "Propensities to the power of eta, which add up to 1 at each position; 1: as assumed. They are more equal below 1, "
     "and less above."
