@@ -36,17 +36,15 @@ OF_ESTIMATORS: Rules = {
 }
 PROPOSED: Rules = {
     "effective decisions < 100": lambda q: q.ess < 100,
-    "largest weight > 2 %": lambda q: q.top > 0.02,
+    "largest weight > 1 %": lambda q: q.top > 0.01,
     "mean weight's interval without 1": _off,
-    "effective rewarded clusters < 50, of amounts < 200": lambda q: (
-        q.ess_rewarded_clusters < np.where(q.amounts, 200, 50)
-    ),
+    "effective rewarded clusters < 20": lambda q: q.ess_rewarded_clusters < 20,
     "unsupported > 5 %": lambda q: q.unsupported > 0.05,
 }
 
 
 def quantities(
-    weight: Floats, reward: Floats, unsupported: float, clusters: Ints | None = None, *, amounts: bool = False
+    weight: Floats, reward: Floats, unsupported: float, clusters: Ints | None = None
 ) -> SimpleNamespace:
     """Return what rules ask of one value.
 
@@ -55,7 +53,6 @@ def quantities(
         reward: Sum of rewards of each decision (n,).
         unsupported: Share of the policy's probability on items that the log never shows.
         clusters: Codes (n,), equal for decisions of one user; None: all are independent.
-        amounts: Whether rewards of positions have other values than 0 and 1.
     """
     interval = mean_interval(
         weight, bounds=(-np.inf, np.inf), clusters=clusters, rng=np.random.default_rng(0)
@@ -70,7 +67,6 @@ def quantities(
         ess_rewarded=effective(rewarded),
         ess_rewarded_clusters=effective(sums(rewarded, clusters)),
         unsupported=unsupported,
-        amounts=amounts,
     )
 
 

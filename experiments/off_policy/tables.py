@@ -34,8 +34,7 @@ def read(store: Path, seeds: Sequence[int]) -> dict[str, pd.DataFrame]:
     tables = {part: pd.concat([r[part] for r in read], ignore_index=True) for part in read[0]}
     for table in tables.values():
         table["log"] = table.groupby(KEY, sort=False).ngroup()
-        table["amounts"] = table["rewards"] == "revenue"
-    values, policies = tables["values"], tables["policies"].drop(columns=[*KEY, "n", "amounts"])
+    values, policies = tables["values"], tables["policies"].drop(columns=[*KEY, "n"])
     logs = tables["policies"].drop_duplicates("log").set_index(KEY)["log"]
     for part in ("values", "pairs", "contests"):
         table = tables[part]
