@@ -39,7 +39,8 @@ class Section:
     findings: tuple[Finding, ...] = ()  # of checks of the results
     statement: Statement | None = None
     error: str | None = None  # what went wrong after all was logged; the terminal shows it last
-    table: Table | None = None  # over all comparisons; below their tables, and at the top of the page
+    # Over all comparisons; below their tables. On the page, a table with a picture stands at the top.
+    table: Table | None = None
     # Returns the picture of the table on the page as SVG, given a CSS colour for each model; None: it has none.
     picture: Callable[[Mapping[str, str]], str] | None = None
     # Returns values for a comparison's tab on the page, given its models there, by their names in the template; those
