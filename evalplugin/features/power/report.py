@@ -11,7 +11,7 @@ from evalplugin.features.power.power import PowerReport
 from evalplugin.report.table import Table, numbers, text_rows, words
 
 _MARGINS = " Gains are those that are shown to be above min_gain ({margins})."
-_MEASURED = "--gain tells how many users a gain needs; a measured one may be chance."
+_MEASURED = "--gain tells what a gain needs; a measured one may be chance."
 
 
 def power_tables(report: PowerReport) -> Iterator[Table]:

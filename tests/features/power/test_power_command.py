@@ -123,4 +123,4 @@ def test_a_share_of_a_decision_is_needed_for_a_logged_spread(make, uri, capsys):
     show_power(PowerReport(test, (by_measured,)))
     printed = capsys.readouterr().out
     assert " users\n" not in printed
-    assert "--gain tells how many users a gain needs; a measured one may be chance." in printed
+    assert "--gain tells what a gain needs; a measured one may be chance." in printed
