@@ -59,9 +59,16 @@ def build(cls: type[T], params: Mapping[str, Any], *, owner: str) -> T:
 
 
 def as_mapping(component: object) -> dict[str, Any]:
-    """Return all parameters of a component as plain JSON values, nested dataclasses as mappings."""
+    """Return all parameters of a component as plain JSON values, nested dataclasses as mappings.
+
+    A default that is written out is the default to the last character, as random streams are named by the parameters.
+    """
     fields = _init_fields(type(component))
-    return {_name(f): to_jsonable_python(getattr(component, f.name)) for f in fields}
+    values = {f: getattr(component, f.name) for f in fields}
+    return {
+        _name(f): to_jsonable_python(f.default if isinstance(value, float) and value == f.default else value)
+        for f, value in values.items()
+    }
 
 
 def parameters_of(cls: type, prefix: str = "") -> list[Parameter]:

@@ -129,3 +129,9 @@ def test_init_var_objects_are_passed_unchanged() -> None:
     assert (made.kept, made.k) == (thing, 2)
     assert as_mapping(made) == {"k": 2}
     assert [p.name for p in parameters_of(Living)] == ["k"]
+
+
+def test_a_default_that_is_written_out_is_the_default() -> None:
+    written = build(Options, {"shrinkage": 100}, owner="it")
+    assert repr(as_mapping(written)) == repr(as_mapping(Options())) == "{'name': 'msd', 'shrinkage': 100}"
+    assert repr(as_mapping(build(Options, {"shrinkage": 1}, owner="it"))) == "{'name': 'msd', 'shrinkage': 1.0}"
