@@ -154,6 +154,8 @@ def evaluate(
         DataError: Data or lists that are missing or break a rule.
         TrackingError: The tracking store cannot be reached.
     """
+    if not isinstance(models, Mapping):
+        raise DataError(f"models must be a mapping of names to models, not {type(models).__name__}")
     parts = {
         "datasets": [{"name": "data", "type": "dataframe", "frame": data, **_options(data, columns)}],
         "models": [_entry(name, model) for name, model in models.items()],
