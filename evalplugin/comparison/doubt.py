@@ -76,8 +76,12 @@ class Weights:
 
     @property
     def hold_one(self) -> bool:
-        """Whether the interval of the mean weight holds 1, or what no support leaves of it; not if it is undefined."""
-        if self.estimator in ("dm", *_OF_MATCHES) or self.are_one:
+        """Whether the interval of the mean weight holds 1, or what no support leaves of it.
+
+        Weights that differ, but of too few decisions for an interval, say nothing.
+        """
+        differ = self.effective < self.decisions * (1 - _ROUNDING)
+        if self.estimator in ("dm", *_OF_MATCHES) or self.are_one or (differ and math.isnan(self.low)):
             return True
         least = 1 - (self.unsupported if math.isfinite(self.unsupported) else 0.0)
         return self.low <= 1 + _ROUNDING and self.high >= least - _ROUNDING

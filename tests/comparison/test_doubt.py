@@ -96,6 +96,9 @@ def test_mean_weight_that_is_not_1() -> None:
 def test_weights_without_an_interval_must_be_1() -> None:
     # No decision matches: all weigh what epsilon leaves.
     assert "decisions weigh 0.2000 on average, not 1" in reasons(scores(0.2 * EQUAL, GOOD))
+    # Four decisions match: too few for an interval.
+    few = np.where(np.arange(N) < 4, 250.0, 0.0)
+    assert "on average" not in reasons(scores(few, GOOD))
 
 
 def test_few_rewards() -> None:
