@@ -266,6 +266,8 @@ def kind_of_values(data: Interactions) -> Literal["ratings", "counts", "other"]:
 )
 def _zeros_as_ratings(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
     full = data.info.full
+    if full.is_log:  # of rewards, most of which are 0
+        return
     zeros = float(np.mean(full.rating == 0))
     if zeros <= _MANY_ZEROS or full.rating_scale[0] < 0 or kind_of_values(full) != "ratings":
         return
