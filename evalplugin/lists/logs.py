@@ -27,9 +27,10 @@ from evalplugin.lists.given import lists_on
 from evalplugin.lists.scores import ListScores
 from evalplugin.lists.scoring import Scoring
 from evalplugin.metrics import Blocks
+from evalplugin.metrics.blocks import n_candidates
 from evalplugin.metrics.off_policy import check_propensities
 from evalplugin.metrics.scores import Units
-from evalplugin.metrics.scoring import score_top_n
+from evalplugin.metrics.scoring import check_pools, score_top_n
 from evalplugin.models.base import ListRequest
 from evalplugin.segments.base import clustering
 
@@ -106,6 +107,10 @@ def score_on_log(
         raise DataError(
             f"{lists.name}: none is of a decision of the log, which has such as {test.users[0]!r}"
         )
+    pools = n_candidates(asked.candidates, test)[test.active_users]
+    lengths = np.count_nonzero(top_n.item != NO_ITEM, axis=1)
+    if (short := np.flatnonzero((lengths < pools) & ~is_empty)).size:
+        check_pools(request.specs, int(lengths[short[0]]), int(pools[short[0]]))
     blocks = Blocks.of(
         top_n,
         test,

@@ -218,5 +218,5 @@ def check_pools(metrics: Sequence[MetricSpec], n: int, largest: int) -> None:
             raise DataError(
                 f"metric {spec.name} needs lists of whole pools, of which its policy may show any item: a pool has "
                 f"{largest:,} items, and lists are {n:,} long; set recommend.n to {largest} (in evalplugin score, give "
-                f"whole lists), name a smaller pool (candidates: given), or take policy=greedy"
+                f"whole lists), name a smaller pool (candidates: given, or --pool), or take policy=greedy"
             )

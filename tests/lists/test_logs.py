@@ -141,11 +141,22 @@ def test_policies_read_scores_or_probabilities() -> None:
     # Decision a showed item 3 with 0.5, and earned 1; b earned nothing; c is not listed.
     name = "value(estimator=ips, policy=given)@1"
     assert value("given", probability=[0.6, 0.4, 0.5, 0.5])[name] == pytest.approx(0.4 / 0.5 / 3)
-    softmax = value("softmax", score=np.log([3, 1, 1, 1]))
-    assert softmax["value(estimator=ips, policy=softmax)@1"] == pytest.approx(1 / 4 / 0.5 / 3)
-    for policy, wanted in (("softmax", "scores"), ("given", "probabilities")):
-        message = refusal(value, policy, rank=[1, 2, 1, 2])
-        assert f"needs the {wanted} of listed items, and these lists have ranks" in message
+    whole = POOL[POOL["decision"] != "c"]
+    metrics = ["value(estimator=ips, policy=softmax)@1"]
+    softmax = evalplugin.score(whole.assign(score=np.log([1, 3, 2, 2] * 2)), log(), metrics)
+    assert softmax.means[metrics[0]] == pytest.approx(1 / 8 / 0.5 / 3)
+    message = refusal(evalplugin.score, whole.assign(rank=[1, 2, 3, 4] * 2), log(), metrics)
+    assert "needs the scores of listed items, and these lists have ranks" in message
+    message = refusal(value, "given", rank=[1, 2, 1, 2])
+    assert "needs the probabilities of listed items, and these lists have ranks" in message
+
+
+@pytest.mark.parametrize("pool", [None, POOL])
+def test_policies_that_may_show_any_item_need_whole_lists(pool: pd.DataFrame | None) -> None:
+    short = LISTS.assign(score=1.0 / LISTS["rank"]).drop(columns="rank")
+    for policy in ("softmax", "epsilon"):
+        message = refusal(evalplugin.score, short, log(), [f"value(policy={policy})@1"], pool=pool)
+        assert "a pool has 4 items, and lists are 2 long" in message
 
 
 def test_propensities_are_of_the_kind_that_a_metric_needs() -> None:
