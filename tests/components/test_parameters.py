@@ -134,4 +134,6 @@ def test_init_var_objects_are_passed_unchanged() -> None:
 def test_a_default_that_is_written_out_is_the_default() -> None:
     written = build(Options, {"shrinkage": 100}, owner="it")
     assert repr(as_mapping(written)) == repr(as_mapping(Options())) == "{'name': 'msd', 'shrinkage': 100}"
-    assert repr(as_mapping(build(Options, {"shrinkage": 1}, owner="it"))) == "{'name': 'msd', 'shrinkage': 1.0}"
+    assert (
+        repr(as_mapping(build(Options, {"shrinkage": 1}, owner="it"))) == "{'name': 'msd', 'shrinkage': 1.0}"
+    )
