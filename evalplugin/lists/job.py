@@ -196,7 +196,9 @@ class ListJob:
             )
         earlier = Log.of(self.train)
         if self.train is not None and earlier is None:
-            raise DataError("train: where the truth is a log of decisions, the train data is an earlier log")
+            raise DataError(
+                "train: where the truth is a log of decisions, the train data is an earlier log, given as the truth is"
+            )
         sources = {"lists": self._source(self.lists, "lists"), "pool": self._source(self.pool, "pool")}
         return score_on_log(sources, log, earlier, request)
 
