@@ -111,7 +111,21 @@ class ListJob:
         else:
             source = Table(table, role)
         check_columns(source, role, self.columns, own)
+        if role == "truth":
+            self._check_ratings(source)
         return source
+
+    def _check_ratings(self, truth: TableFiles | Table) -> None:
+        """Refuse a truth without ratings, of which none can reach the threshold; numbers of events may."""
+        least = self.relevance.threshold or 0
+        if least <= 1 or self.duplicates == "keep":
+            return
+        names = truth.columns
+        if "rating" not in self.columns.to_read("truth", truth.name, names):
+            raise DataError(
+                f"{truth.name}: with a threshold of {least:g} nothing is relevant, as no column has ratings; name it "
+                f"by rating: the columns are {', '.join(names)}"
+            )
 
     @property
     def unit(self) -> Unit:

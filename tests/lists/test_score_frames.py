@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from samples import coded
+from samples import coded, refusal
 
 import evalplugin
 from evalplugin.base.errors import DataError, UnknownNameError
@@ -51,6 +51,16 @@ def test_values_by_user_means_and_counts() -> None:
     assert scores.summaries["rr"].p50 == 1 / 2
     assert scores.interval("rr") == scores.interval("rr")
     assert scores.interval("rr").n == 3
+
+
+def test_a_threshold_needs_ratings() -> None:
+    truth = TRUTH.rename(columns={"rating": "weight"})
+    message = refusal(evalplugin.score, LISTS, truth, ["hit@2"], threshold=4)
+    assert "nothing is relevant, as no column has ratings" in message
+    assert message.endswith("the columns are user, item, weight")
+    assert evalplugin.score(LISTS, truth, ["hit@2"], threshold=1).counts["hit@2"].users == 3
+    columns = {"rating": "weight"}
+    assert evalplugin.score(LISTS, truth, ["hit@2"], threshold=4, columns=columns).counts["hit@2"].users == 1
 
 
 def test_a_threshold_and_missing_ratings() -> None:
