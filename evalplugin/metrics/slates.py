@@ -1,4 +1,4 @@
-"""What the decisions of a log showed, position by position."""
+"""Slates: the items that each decision of a log showed, by position, and the ranks that lists give them."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from evalplugin.comparison.statistics.clusters import (
     cluster_spread,
     clustered_columns,
 )
-from evalplugin.comparison.statistics.skewness import hall_inverse
+from evalplugin.comparison.statistics.skewness import hall_inverse, skewness_of
 from evalplugin.metrics.clusters import ClusterMoments
 from evalplugin.metrics.distribution import VALUES_BELOW, Distribution
 from evalplugin.metrics.moments import ROUNDING, Moments
@@ -143,10 +143,11 @@ def leaning(interval: Interval, values: Column, clustered: Clustered | None) -> 
     logs, 92.5 % of them held, and 93.9 % of corrected ones (experiments/off_policy).
     """
     deviations = values - interval.mean if clustered is None else clustered.residuals / clustered.sizes.mean()
-    sd, half = math.sqrt(np.mean(deviations**2)), interval.high - interval.mean
-    if not half > 0:
+    if not (half := interval.high - interval.mean) > 0:
         return interval
-    skewness, n = float(np.mean((deviations / sd) ** 3)), len(deviations)
+    scale = float(np.abs(deviations).max())
+    scaled = deviations / scale
+    sd, skewness, n = scale * math.sqrt(np.mean(scaled**2)), skewness_of(scaled), len(scaled)
     low, high = (interval.mean - sd * hall_inverse(end / sd, skewness, n) for end in (half, -half))
     return replace(interval, low=low, high=high)
 

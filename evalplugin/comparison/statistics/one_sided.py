@@ -11,7 +11,7 @@ from evalplugin.comparison.statistics.clusters import independent_units
 from evalplugin.comparison.statistics.intervals import Column
 from evalplugin.comparison.statistics.paired import LEAST_P
 from evalplugin.comparison.statistics.pairs import standard_deviation
-from evalplugin.comparison.statistics.skewness import Statistic, hall, hall_inverse
+from evalplugin.comparison.statistics.skewness import Statistic, hall, hall_inverse, skewness_of
 from evalplugin.metrics.moments import mean_of_defined
 
 
@@ -89,6 +89,4 @@ def _moments(values: Column) -> tuple[float, float, float]:
     if not sd:
         return mean, 0.0, 0.0
     deviations = (values - mean) / np.abs(values).max()  # powers then neither overflow nor vanish
-    variance = float((deviations**2).mean())
-    skewness = float((deviations**3).mean()) / variance**1.5
-    return mean, sd, skewness
+    return mean, sd, skewness_of(deviations)

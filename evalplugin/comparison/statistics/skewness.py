@@ -36,6 +36,12 @@ def hall_inverse(value: float, skewness: float, n: int) -> float:
     return float(3 / skewness * (np.cbrt(1 + skewness * (value - skewness / (6 * n))) - 1))
 
 
+def skewness_of(deviations: Floats) -> float:
+    """Return the skewness of deviations from their mean (n,), scaled so that powers neither overflow nor vanish."""
+    variance, third = float((deviations**2).mean()), float((deviations**3).mean())
+    return float(third / variance**1.5)
+
+
 @dataclass(frozen=True, eq=False)
 class SkewedT:
     """Hall's transform of t of the mean over clusters of unequal size, when the signs of their sums are flipped.

@@ -1,1 +1,1 @@
-"""What a log of decisions can tell of policies: weights, bounds, doubts, and a sweep over assumed propensities."""
+"""Off-policy diagnostics: weights, clip bounds and doubts of values by a log, and a sweep over assumed propensities."""

@@ -82,6 +82,12 @@ def test_means_of_skewed_values_without_bounds_have_halls_interval() -> None:
         transformed = s + g * s**2 / 3 + g**2 * s**3 / 27 + g / (6 * n)  # equation by Hall 1992
         assert transformed * sqrt(n) == pytest.approx(sign * t, rel=1e-3)  # sd by n, not n - 1
     assert skewed.high - skewed.mean > plain.high - plain.mean
+    for unit in (1e-200, 1e200):  # whose squares are no float64
+        other = mean_interval(values * unit, bounds=(-inf, inf), rng=rng())
+        assert (other.low / unit, other.high / unit) == (
+            pytest.approx(skewed.low),
+            pytest.approx(skewed.high),
+        )
     mirrored = mean_interval(-values, bounds=(-inf, inf), rng=rng())
     assert (mirrored.low, mirrored.high) == (pytest.approx(-skewed.high), pytest.approx(-skewed.low))
 
