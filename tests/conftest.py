@@ -197,6 +197,17 @@ def make() -> ModuleType:
 
 
 @pytest.fixture
+def evaluations(tmp_path: Path, store: Path) -> str:
+    """The store that MLflow's evaluations are logged to, other than that of the working directory."""
+    import mlflow
+
+    uri = f"sqlite:///{shutil.copy(store, tmp_path / 'theirs.db')}"
+    mlflow.set_tracking_uri(uri)
+    mlflow.set_experiment("evaluations")
+    return uri
+
+
+@pytest.fixture
 def uri(tmp_path: Path, _empty_store: Path) -> str:
     """An empty SQLite store of its own, in a folder whose name needs quoting."""
     folder = tmp_path / "störe 1"

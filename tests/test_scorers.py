@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -180,14 +179,6 @@ def test_the_page_has_the_values_of_mlflows_own_metrics() -> None:
     assert [value(scorer, outputs, {"relevant": expected}) for scorer in as_theirs] == [1, 1]
 
 
-@pytest.fixture
-def uri(tmp_path: Path, store: Path) -> str:
-    uri = f"sqlite:///{shutil.copy(store, tmp_path / 'theirs.db')}"
-    mlflow.set_tracking_uri(uri)
-    mlflow.set_experiment("evaluations")
-    return uri
-
-
 def evaluated(
     name: str, lists: dict[str, list[str]] | None = None, **arguments: Any
 ) -> tuple[str, dict[str, float]]:
@@ -207,7 +198,7 @@ def table(lists: dict[str, list[str]]) -> pd.DataFrame:
 
 
 def test_runs_of_genai_evaluate_compare_as_their_lists_do(
-    uri: str, capsys: pytest.CaptureFixture[str]
+    evaluations: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (one, metrics), (two, _) = evaluated("one", LISTS), evaluated("two", OTHER)
     lists = {"one": table(LISTS), "two": table(OTHER)}
@@ -218,15 +209,15 @@ def test_runs_of_genai_evaluate_compare_as_their_lists_do(
         "ndcg_at_3/defined": 3, "recall_at_2/defined": 3,
     }  # fmt: skip
     (expected,) = evalplugin.score(lists, truth, METRIC_NAMES)
-    (compared,) = evalplugin.compare_scores(runs=[one, two], tracking_uri=uri)
+    (compared,) = evalplugin.compare_scores(runs=[one, two], tracking_uri=evaluations)
     assert compared.contest.metrics == ("ndcg_at_3", "recall_at_2")
     ours, theirs = compared.pairs[0].paired, expected.pairs[0].paired
     assert (ours.users, ours.interval, ours.p) == (theirs.users, theirs.interval, theirs.p)
-    assert main(["compare-scores", "--runs", one, "--runs", two, "--tracking-uri", uri]) == 0
+    assert main(["compare-scores", "--runs", one, "--runs", two, "--tracking-uri", evaluations]) == 0
     assert "ndcg_at_3" in capsys.readouterr().out
 
 
-def test_lists_are_read_from_outermost_retriever_spans(uri: str) -> None:
+def test_lists_are_read_from_outermost_retriever_spans(evaluations: str) -> None:
     def documents(ids: list[str]) -> list[dict[str, Any]]:
         return [{"page_content": "...", "metadata": {"doc_uri": item}} for item in ids]
 
@@ -248,7 +239,7 @@ def test_lists_are_read_from_outermost_retriever_spans(uri: str) -> None:
     assert metrics == evaluated("given", LISTS)[1]
 
 
-def test_an_error_of_a_row_is_reported_and_left_out(uri: str) -> None:
+def test_an_error_of_a_row_is_reported_and_left_out(evaluations: str) -> None:
     run, metrics = evaluated("one", LISTS | {"ann": "an answer"})
     assert metrics["ndcg_at_3/defined"] == 2
     traces = mlflow.search_traces(run_id=run, return_type="list")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,14 +15,6 @@ from evalplugin.base.errors import DataError, TrackingError
 
 INPUTS = ["a", "b", "c", "d"]
 ANSWERS = {"one": "1234", "two": "1200"}
-
-
-@pytest.fixture
-def uri(tmp_path: Path, store: Path) -> str:
-    uri = f"sqlite:///{shutil.copy(store, tmp_path / 'theirs.db')}"
-    mlflow.set_tracking_uri(uri)
-    mlflow.set_experiment("evaluations")
-    return uri
 
 
 def right(predictions: Any, targets: Any) -> Any:
@@ -43,34 +34,34 @@ def evaluated(name: str) -> str:
 
 
 @pytest.mark.filterwarnings("ignore::Warning")  # of MLflow's own calls
-def test_tables_of_models_evaluate_are_compared_by_their_inputs(uri: str) -> None:
+def test_tables_of_models_evaluate_are_compared_by_their_inputs(evaluations: str) -> None:
     runs = [evaluated(name) for name in ANSWERS]
-    (comparison,) = evalplugin.compare_scores(runs=runs, unit="inputs", tracking_uri=uri)
+    (comparison,) = evalplugin.compare_scores(runs=runs, unit="inputs", tracking_uri=evaluations)
     assert {row.model: row.mean("right") for row in comparison.models} == {"one": 1.0, "two": 0.5}
     assert comparison.pairs[0].paired.users == len(INPUTS)
     with pytest.raises(DataError, match="did you mean"):
-        evalplugin.compare_scores(runs=runs, unit="input", tracking_uri=uri)
+        evalplugin.compare_scores(runs=runs, unit="input", tracking_uri=evaluations)
     with pytest.raises(DataError, match="has no assessments"):
-        evalplugin.compare_scores(runs=runs, tracking_uri=uri)
+        evalplugin.compare_scores(runs=runs, tracking_uri=evaluations)
     with pytest.raises(DataError, match="name a table or runs, not both"):
-        evalplugin.compare_scores(runs=runs, unit="inputs", model="target", tracking_uri=uri)
+        evalplugin.compare_scores(runs=runs, unit="inputs", model="target", tracking_uri=evaluations)
 
 
 @pytest.mark.filterwarnings("ignore::Warning")
-def test_the_comparison_of_runs_is_logged(uri: str) -> None:
+def test_the_comparison_of_runs_is_logged(evaluations: str) -> None:
     runs = [evaluated(name) for name in ANSWERS]
     logged = evalplugin.compare_scores(
-        runs=runs, unit="inputs", tracking_uri=uri, log=True, experiment="again"
+        runs=runs, unit="inputs", tracking_uri=evaluations, log=True, experiment="again"
     )
-    read = evalplugin.compare(experiment="again", tracking_uri=uri)
+    read = evalplugin.compare(experiment="again", tracking_uri=evaluations)
     assert [row.mean("right") for row in read[0].models] == [1.0, 0.5]
     pd.testing.assert_frame_equal(read.to_frame(), logged.to_frame())
 
 
 @pytest.mark.filterwarnings("ignore::Warning")
-def test_other_columns_of_the_tables_are_segments_and_clusters(uri: str) -> None:
+def test_other_columns_of_the_tables_are_segments_and_clusters(evaluations: str) -> None:
     runs = [evaluated(name) for name in ANSWERS]
-    compare = partial(evalplugin.compare_scores, runs=runs, unit="inputs", tracking_uri=uri)
+    compare = partial(evalplugin.compare_scores, runs=runs, unit="inputs", tracking_uri=evaluations)
     compared = compare(segments="topic", cluster="text")
     means = {(c.label, c.model): c.interval.mean for c in compared[0].segments}
     assert means == {("art", "one"): 1, ("law", "one"): 1, ("art", "two"): 2 / 3, ("law", "two"): 0}
@@ -108,16 +99,16 @@ def table(*rows: str, columns: str = '["inputs", "right/score"]') -> bytes:
         (table("[null, 1]"), ""),
     ],
 )
-def test_a_damaged_table_names_its_run(uri: str, content: bytes, told: str) -> None:
+def test_a_damaged_table_names_its_run(evaluations: str, content: bytes, told: str) -> None:
     run = logged(content)
     with pytest.raises(DataError, match=rf"theirs.*{told}" if told else "inputs") as error:
-        evalplugin.compare_scores(runs=[run], unit="inputs", tracking_uri=uri)
+        evalplugin.compare_scores(runs=[run], unit="inputs", tracking_uri=evaluations)
     assert len(str(error.value)) < 500
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::Warning")
-def test_feedback_of_genai_evaluate_is_compared_by_the_traced_inputs(uri: str) -> None:
+def test_feedback_of_genai_evaluate_is_compared_by_the_traced_inputs(evaluations: str) -> None:
     @mlflow.genai.scorer
     def exact(outputs: str, expectations: dict[str, str]) -> bool:
         return outputs == expectations["answer"]
@@ -139,16 +130,16 @@ def test_feedback_of_genai_evaluate_is_compared_by_the_traced_inputs(uri: str) -
         with mlflow.start_run(run_name=name) as run:
             mlflow.genai.evaluate(data=rows, scorers=[exact, says_zero, words])
         runs.append(run.info.run_id)
-    (comparison,) = evalplugin.compare_scores(runs=runs, tracking_uri=uri)
+    (comparison,) = evalplugin.compare_scores(runs=runs, tracking_uri=evaluations)
     assert comparison.contest.metrics == ("exact", "says_zero")  # by name; text is no score
     means = {row.model: (row.mean("exact"), row.mean("says_zero")) for row in comparison.models}
     assert means == {"one": (1.0, 0.0), "two": (0.5, 0.5)}
     with pytest.raises(DataError, match=r"run one: no column 'topic'; columns: input, .*words"):
-        evalplugin.compare_scores(runs=runs, segments="topic", tracking_uri=uri)
+        evalplugin.compare_scores(runs=runs, segments="topic", tracking_uri=evaluations)
     with pytest.raises(DataError, match="has no table"):
-        evalplugin.compare_scores(runs=runs, unit="inputs", tracking_uri=uri)
+        evalplugin.compare_scores(runs=runs, unit="inputs", tracking_uri=evaluations)
 
 
-def test_a_run_that_is_not_there_is_named(uri: str) -> None:
+def test_a_run_that_is_not_there_is_named(evaluations: str) -> None:
     with pytest.raises(TrackingError, match="nothere"):
-        evalplugin.compare_scores(runs=["nothere"], tracking_uri=uri)
+        evalplugin.compare_scores(runs=["nothere"], tracking_uri=evaluations)
